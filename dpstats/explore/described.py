@@ -91,7 +91,9 @@ class NumberSummary:
         yield "missing", self.missing, self.missing_sd, *around(self.missing, self.missing_sd, alpha)
         known = m.variance >= 0
         yield "mean", m.estimate if known else math.nan, *_with_interval(m.estimate, m.variance, alpha)
-        yield "sd", m.spread, math.hypot(m.square_se, m.beyond) / (2 * m.spread), *self._spread(alpha)
+        with np.errstate(over="ignore", invalid="ignore"):  # of bounds at the end of what is a number
+            error = np.float64(math.hypot(m.square_se, m.beyond)) / (2 * m.spread)
+        yield "sd", m.spread, error, *self._spread(alpha)
         found = self.count >= _FEWEST * float(self.around.sd.min())
         largest = float(np.abs(self.around.anchors).max())
         for label, q in QUARTILES.items():

@@ -23,7 +23,7 @@ from dpstats.results.estimates import with_limits
 from dpstats.results.parts import Origin
 from dpstats.results.saved import plain
 from dpstats.results.spends import spends_table
-from dpstats.results.table import format_ends, promise
+from dpstats.results.table import NOISY, format_ends, promise
 
 __all__ = ["Description"]
 
@@ -211,7 +211,7 @@ class Description(Tabled):
             title="Description (differentially private)",
             formula="",
             facts=(
-                ("Rows (noisy)", f"{max(self.rows, 0):,.0f}"),
+                (NOISY[self.guarantee.unit is not None], f"{max(self.rows, 0):,.0f}"),
                 ("Std. dev. of its noise", _spread_of_noise(self.rows_sd)),
             ),
             coefficients=tables[0],

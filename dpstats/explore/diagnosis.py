@@ -15,7 +15,7 @@ from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.parts import Origin
 from dpstats.results.saved import plain
 from dpstats.results.spends import spends_table
-from dpstats.results.table import promise
+from dpstats.results.table import NOISY, promise
 
 __all__ = ["CountDiagnosis", "Diagnosis", "LinearDiagnosis", "LogitDiagnosis"]
 
@@ -52,7 +52,7 @@ class Diagnosis(Tabled):
         return pd.DataFrame(rows, index=[t.name for t in self.tests], columns=["statistic", "df", "pvalue"])
 
     def _facts(self) -> Iterator[tuple[str, str]]:
-        yield "Rows (noisy)", f"{max(self.count, 0):,.0f}"
+        yield NOISY[self.guarantee.unit is not None], f"{max(self.count, 0):,.0f}"
 
     def _further(self) -> Iterator[Table]:
         yield from ()

@@ -132,12 +132,19 @@ def poisson(
     return cast(GLMResults | GroupedResults, results)
 
 
+_READ = {
+    "offset": "None, the name of a column or an expression, as in 'np.log(hours)'",
+    "exposure": "None, or what is positive: the name of a column or an expression, as in 'days / 365'",
+}
+"""Whose logarithm is taken is not to be a logarithm."""
+
+
 def _expression(offset: str | None, exposure: str | None, select: int | None) -> str | None:
     """The offset as an expression of the formula's grammar."""
     for name, value in (("offset", offset), ("exposure", exposure)):
         # (~ x is what R has for a formula of one side, and would be a logical not)
         if not (value is None or isinstance(value, str) and value.strip() and value.strip()[0] != "~"):
-            fail(name, value, "None, the name of a column or an expression, as in 'np.log(hours)'")
+            fail(name, value, _READ[name])
     if offset is not None and exposure is not None:
         fail("exposure", exposure, "None where there is an offset")
     if select is not None and (offset is not None or exposure is not None):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PRIVACY",
+    "NOISY",
     "RELEASED",
     "SAMPLING_AND_PRIVACY",
     "format_ends",
@@ -29,10 +30,13 @@ __all__ = [
 SAMPLING_AND_PRIVACY = "sampling and privacy noise"
 PRIVACY = "privacy noise only"
 
+NOISY = "Rows (noisy)", "Units (noisy)"
+"""What a noisy number is of, without and with `unit`."""
+
 #: The keys of ``Results.released`` and what the table calls them.
 RELEASED = {
     "nobs": "Rows (public)",
-    "n": "Rows (noisy)",
+    "n": NOISY[0],
     "models": "Models",
     "rounds": "Rounds",
     "sigma": "Residual std. dev.",
@@ -42,7 +46,7 @@ RELEASED = {
     "dispersion": "Dispersion",
 }
 _OF_METHODS = {"Huber regression": {"sigma": "Residual scale (MAD)"}}
-_OF_UNITS = {"nobs": "Units (public)", "n": "Units (noisy)"}
+_OF_UNITS = {"nobs": "Units (public)", "n": NOISY[1]}
 _OF_BOTH = {"nobs": "Rows handed in (public)", "n": "Usable rows (noisy)"}
 """Where both are known: rows with missing values are among the first, and not among the second."""
 _LARGE_EPS, _LARGE_DELTA = 20.0, 1e-3
