@@ -81,7 +81,8 @@ def by_row():
 
     def parts(self, rows, u):
         if isinstance(rows, summed.Summed):
-            return [(each.X, each.Y) for each, _ in rows.at(u)], u, self.threshold
+            each_row = [(each.X, np.pad(each.Y, ((0, 0), (0, 1)))) for each, _ in rows.at(u)]
+            return each_row, u, self.threshold
         return rows, u, self.threshold
 
     return ((loss._Residual, "_parts", parts),)

@@ -307,7 +307,7 @@ def _reminder(listing: Listing, numbers: Sequence[NumberSummary]) -> Iterator[st
     if empty:
         yield (
             "All values that are seen of columns of no declared type are missing: " + ", ".join(empty)
-            + ". What is no number counts as missing: dates must be made numbers of days; text needs levels=."
+            + ". What is no number counts as missing (pd.to_numeric; dates as days); text needs levels=."
         )  # fmt: skip
 
 

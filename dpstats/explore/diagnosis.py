@@ -79,7 +79,7 @@ class Diagnosis(Tabled):
         >>> print("\\n".join(found.summary().as_csv().splitlines()[:4]))
         ,chi2,df,P>chi2
         Powers of the prediction (RESET),203.23,2,<0.001
-        Constant error variance,881.18,2,<0.001
+        Constant error variance,768.38,2,<0.001
         "Normal errors (skewness, kurtosis)",434.72,2,<0.001
         """
         rows = tuple(

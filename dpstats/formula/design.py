@@ -255,7 +255,7 @@ class Design:
         if not names:
             return ""
         shown = ", ".join(quoted(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
-        what = "What is no number counts as missing: dates must be made numbers of days; text needs levels=."
+        what = "What is no number counts as missing (pd.to_numeric; dates as days); text needs levels=."
         return f" (Of no declared type: {shown}. {what})"
 
     @property
