@@ -19,7 +19,8 @@ OFF_THE_LINE = (
 """What a table says where a misfit is seen, and most of the variance is for it."""
 MANY_ROWS = (
     "Units of many rows visibly differ from the others, and count less than all of their rows. Intervals "
-    "allow for what is seen of that, which may be less than there is where a few units have very many."
+    "allow for what is seen of that, which may be less than there is where a few units have very many. More "
+    "units, a larger eps or, of linear models, adassp() count more of their rows."
 )
 """The same of units."""
 _SEEN = 4.0
