@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 from scipy.special import logsumexp
 
-from dpstats.linear import line_widths
+from dpstats.linear import anchors, line_widths
 from dpstats.location import bounding_box, tukey_median
 from dpstats.mechanisms import deep_point as _deep_point
 from dpstats.mechanisms import exponential, half_width, noise, ptr, standardize
@@ -28,7 +28,7 @@ from dpstats.mechanisms.rank_interval import RankInterval
 from dpstats.mechanisms.smooth_sensitivity import ROUNDING
 from dpstats.mechanisms.spread import GRID, distance_weights, spread_scores
 from dpstats.mechanisms.student import StudentNoise
-from dpstats.regression import deepest, theil_sen
+from dpstats.regression import theil_sen
 from dpstats.selection import kendall, sub_lasso
 
 __all__ = ["Tape", "log_ratios", "patched"]
@@ -110,7 +110,8 @@ class Tape:
             (m, "discrete_laplace", self._discrete(m.discrete_laplace)) for m in (ptr, sub_lasso)
         ]
         self._patches += [
-            (m, "quantile", self._quantile(m.quantile)) for m in (exponential, theil_sen, bounding_box)
+            (m, "quantile", self._quantile(m.quantile))
+            for m in (exponential, anchors, theil_sen, bounding_box)
         ]
         self._patches += [
             (
@@ -121,7 +122,7 @@ class Tape:
             for m in (line_widths, tukey_median)
         ]
         self._patches += [
-            (deepest, "typical_distance", self._spread(deepest.typical_distance, distance_weights))
+            (anchors, "typical_distance", self._spread(anchors.typical_distance, distance_weights))
         ]
         self._patches += [
             (m, "choose", self._choose(m.choose)) for m in (kendall, sub_lasso, _deep_point, half_width)

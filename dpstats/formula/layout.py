@@ -71,6 +71,14 @@ class Layout:
         """The terms of the right-hand side with a factor of levels: declared ones, booleans, comparisons."""
         return tuple(s.term for s in self.subterms if any(isinstance(f, Categorical) for f in s.factors))
 
+    @property
+    def sharing(self) -> tuple[str, ...]:
+        """Names of the factors whose columns share levels, as those of treatment contrasts do not."""
+        pairs = [pair for s in self.subterms for pair in zip(s.factors, s.contrasts, strict=True)]
+        return tuple(
+            dict.fromkeys(f.name for f, c in pairs if c is not None and not np.isin(c, (0, 1)).all())
+        )
+
     def fill_columns(self, piece: Piece, out: np.ndarray) -> None:
         """Write the design matrix of a piece to `out`, and mark the rows of the piece that are not usable."""
         values: dict[str, np.ndarray] = {}

@@ -11,9 +11,15 @@ from dpstats._types import Floats
 from dpstats._validation import check, fail, is_finite
 from dpstats.errors import FormulaError
 from dpstats.formula.design import Design
+from dpstats.mechanisms.exponential import quantile
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_sensitivity import noise_quantile
+from dpstats.mechanisms.spread import typical_distance
 
-__all__ = ["LineInterval", "check_anchors", "coefficients", "quarter_points"]
+__all__ = ["LineInterval", "check_anchors", "coefficients", "private_points", "quarter_points"]
+
+_LARGEST_CENTRE = 2.0**1000
+"""A private centre beyond is moved to this."""
 
 
 def check_anchors(at: Any) -> tuple[float, float] | None:
@@ -42,6 +48,21 @@ def quarter_points(design: Design) -> tuple[float, float] | None:
     if not first / 2 < second / 2:
         raise FormulaError(f"{design.column_names[1]!r} is constant by its public bounds, and has no slope.")
     return first, second
+
+
+def private_points(x: Floats, eps_centre: float, eps_distance: float, rng: Randomness) -> tuple[float, float]:
+    """Two points about a private centre of the column `x`, a typical distance from it.
+
+    Notes
+    -----
+    **Privacy.** ``eps_centre + eps_distance``; neighbours: one record replaced.
+    """
+    centre = quantile(x, 0.5, eps_centre, rng, neighbours="substitution")
+    distance = typical_distance(x, eps_distance, rng)
+    # a distance that the centre swallows (a constant covariate) would leave one point; neither may overflow
+    centre = min(max(centre, -_LARGEST_CENTRE), _LARGEST_CENTRE)
+    distance = max(distance, 2.0**-20 * abs(centre))
+    return centre - distance, centre + distance
 
 
 def _weights(at: tuple[float, float]) -> Floats:

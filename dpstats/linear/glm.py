@@ -25,6 +25,7 @@ from dpstats.linear.glm_budget import (
     GLMBudget,
     check_information,
     deviance_ceilings,
+    weight_ceiling,
 )
 from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.glm_scores import (
@@ -90,9 +91,6 @@ _ONWARD = 0.25
 gone."""
 _LEAST_LEFT = 0.01
 """The least share of that information that is said to be left so much farther on."""
-_WEIGHT_NOISE, _WEIGHT = 0.02, 3.0
-"""Variances with their slopes, at 3 times their size or more: at the geometric mean of that and of where
-their noise is 2 % of the mean variance, which falls with more rows."""
 
 
 def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness) -> GLMRelease:
@@ -316,16 +314,15 @@ class _Walk:
 
     def _summaries(self, u: Floats, parts: Parts, dispersion: float) -> dict[str, Any]:
         """What is released about the fit as a whole."""
-        n, mus, rng, mean = self._count, self._budget.mus, self._rng, self._first.mean
+        n, mus, rng = self._count, self._budget.mus, self._rng
         spread, mu = self._columns().predictor(u)[1], mus["deviance"]
         ceilings = deviance_ceilings(self._budget, self._first, n, dispersion, spread)
         sums = release_deviances(self._rows, u, self._null(), parts, ceilings, mu, rng)
         deviance, explained = sums / n
-        variance = self._budget.family.variance(mean)
-        most = variance * math.sqrt(1 + self._q / self._variance) * _WEIGHT
-        wide = _WEIGHT_NOISE * n * mus["weights"] * variance
-        most = max(most, min(math.sqrt(wide * most), _FAR * most))
-        slopes = release_weights(self._rows, u, parts, most, mus["weights"], rng) / n
+        lengths2 = self._q / self._variance
+        share, most, cut = weight_ceiling(self._budget, self._first, n, dispersion, spread, lengths2)
+        slopes = release_weights(self._rows, u, parts, share, most, mus["weights"], rng) / n / (1 - cut)
+        weight, noise = max(float(slopes[0]), 0.0), most / mus["weights"] / n
         return {
             "prepared": self._prepared,
             "first": self._first,
@@ -333,9 +330,9 @@ class _Walk:
             "predictor_sd": spread,
             "deviance": max(float(deviance), 0.0),
             "null_deviance": max(float(deviance), 0.0) + max(float(explained), 0.0),
-            "weight": max(float(slopes[0]), 0.0),
+            "weight": weight,
             "weight_slope": slopes[1:],
-            "weight_noise": most / mus["weights"] / n,
+            "weight_error": math.hypot(noise, cut * weight),
         }
 
     def finish_units(self) -> GLMRelease:

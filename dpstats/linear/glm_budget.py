@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from dpstats.errors import ParameterError
 from dpstats.formula.design import Design
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
@@ -20,6 +22,7 @@ __all__ = [
     "check_information",
     "deviance_ceilings",
     "glm_budget",
+    "weight_ceiling",
 ]
 
 _DEVIANCE_NOISE, _DEVIANCES = 0.02, (6.0, 60.0)
@@ -30,6 +33,12 @@ _ABOVE = 4.0
 _AWAY, _FLAT = 4.0, 0.02
 """What deviances are lower than about the mean is cut for predictors and counts four standard deviations off,
 of counts farther out with more rows; predictors are taken to spread by a fiftieth at least."""
+_WEIGHT_NOISE, _WEIGHT, _FARTHEST = 0.02, 3.0, 30.0
+"""Variances of shares with their slopes, at 3 to 30 times their size: at the geometric mean of 3 times and of
+where their noise is 2 % of the mean variance, which falls with more rows."""
+_SLOPES, _STEEP = 0.5, 2.0
+"""Those of counts: the typical size of the slopes' share, and the largest standard deviation that the linear
+predictor is held to have."""
 _STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
 """Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
 _SHARES = {
@@ -236,3 +245,47 @@ def deviance_ceilings(
     change = max(change, math.sqrt(wide / 2 * dispersion * change))
     most = max(times * first.deviance, two)
     return max(times * dispersion, two), min(change, most)
+
+
+def weight_ceiling(
+    budget: GLMBudget, first: Start, count: float, dispersion: float, spread: float, lengths2: float
+) -> tuple[float, float, float]:
+    """How a row's mean variance with its slopes is shortened: the share of the slopes, so that they do not
+    decide the length of counts, the ceiling, and what it takes off the mean.
+
+    The means of counts have no end, and are held to be log-normal.
+
+    Parameters
+    ----------
+    budget : GLMBudget
+    first : Start
+    count : float
+        The released number of rows.
+    dispersion : float
+    spread : float
+        The standard deviation of the linear predictor but for offsets.
+    lengths2 : float
+        Mean squared length of a row whose linear predictor is about its mean.
+
+    Returns
+    -------
+    tuple of float
+    """
+    variance, noise = budget.family.variance(first.mean), 1 / budget.mus["weights"] / count
+    if not budget.family.counts:
+        least = variance * math.sqrt(1 + lengths2) * _WEIGHT
+        wide = _WEIGHT_NOISE / noise * variance
+        return 1.0, max(least, min(math.sqrt(wide * least), _FARTHEST * least)), 0.0
+    # counts vary by their means, offsets and all, by their dispersion, and by what is in no model
+    varies = max(first.dispersion - dispersion, 0.0) / first.mean
+    sd = min(max(spread, math.sqrt(math.log1p(varies))), _STEEP)
+    z = np.linspace(-5, 5 + _STEEP, 301)
+    means, weights = np.exp(sd * z - sd**2 / 2) * variance, np.exp(-(z**2) / 2)
+    share = _SLOPES / math.sqrt(lengths2)
+    sizes = means * np.sqrt(1 + _SLOPES**2 * (1 + z**2))
+    found = []
+    for ceiling in variance * 2.0 ** np.arange(1, 9, 0.5):
+        kept = means * np.minimum(1.0, ceiling / sizes)
+        cut = 1 - float(weights @ kept) / float(weights @ means)
+        found.append(((ceiling * noise / variance) ** 2 + cut**2, ceiling, cut))
+    return share, *min(found)[1:]

@@ -274,8 +274,8 @@ def deviances(V, R, u, null, counts, top, most, least, units, total):
 
 
 @kernel
-def weights(V, R, u, counts, top, ceiling, units, total):
-    """``total += sum_i (w_i, w_i' v_i)`` in units, (2, 1 + k), ``w'`` the derivative of ``w`` by ``eta``.
+def weights(V, R, u, counts, top, share, ceiling, units, total):
+    """``total += sum_i (w_i, share w_i' v_i)`` in units, (2, 1 + k), ``w'`` the derivative by ``eta``.
 
     Each row's vector is shortened to the norm `ceiling`.
     """
@@ -286,7 +286,7 @@ def weights(V, R, u, counts, top, ceiling, units, total):
             prefetch(V, i)
             r, variance, _, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
             mean = R[i, 0] - r
-            slope = variance if counts else variance * (1.0 - 2.0 * mean)
+            slope = share * (variance if counts else variance * (1.0 - 2.0 * mean))
             length = np.sqrt(variance * variance + slope * slope * norm2)
             factor = units if length <= ceiling else units * (ceiling / length)
             if 0.0 < length < np.inf:

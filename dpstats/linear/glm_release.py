@@ -61,8 +61,8 @@ class GLMRelease:
         Mean of the variance of the response, which is the mean derivative of the mean.
     weight_slope : (q,) array
         Its derivative by the coefficients.
-    weight_noise : float
-        Standard deviation of the noise of `weight`.
+    weight_error : float
+        Standard deviation of the error of `weight`: of its noise, and of what shortening takes off.
     unsettled : bool
         Whether the last score visibly leads farther than a standard error.
     unit : float
@@ -93,7 +93,7 @@ class GLMRelease:
     null_deviance: float
     weight: float
     weight_slope: Floats
-    weight_noise: float
+    weight_error: float
     radius2: float = math.inf
     beyond: float = 0.0
     model: Floats | None = None

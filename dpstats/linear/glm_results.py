@@ -275,5 +275,5 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         root=root,
         free=free if np.any(free) else None,
         bias_root=back @ root_of(bias),
-        slopes=Slopes(release.weight, slope, release.weight_noise),
+        slopes=Slopes(release.weight, slope, release.weight_error),
     )

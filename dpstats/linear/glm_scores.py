@@ -222,11 +222,11 @@ def release_deviances(
 
 
 def release_weights(
-    rows: Iterable[Block], u: Floats, parts: Parts, ceiling: float, mu: float, rng: Randomness
+    rows: Iterable[Block], u: Floats, parts: Parts, share: float, ceiling: float, mu: float, rng: Randomness
 ) -> Floats:
     """Release ``sum_i (w_i, w_i' v_i)``, (1 + q,), ``w'`` the derivative of ``w`` by the linear predictor.
 
-    Each row's vector is shortened to the norm `ceiling`.
+    Each row's vector, its slopes times `share`, is shortened to the norm `ceiling`.
 
     Notes
     -----
@@ -235,7 +235,7 @@ def release_weights(
     units = units_of(ceiling)
 
     def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
-        kernels.weights(V, R, u, parts.counts, parts.top, ceiling, units, state)
+        kernels.weights(V, R, u, parts.counts, parts.top, share, ceiling, units, state)
 
-    total = sum_bounded(rows, (1 + len(u),), units, update)
-    return gaussian(total, (1 + SUMMATION) * ceiling, mu, rng)
+    total = gaussian(sum_bounded(rows, (1 + len(u),), units, update), (1 + SUMMATION) * ceiling, mu, rng)
+    return np.append(total[:1], total[1:] / share)

@@ -11,7 +11,9 @@ from dpstats.linear.family import Binomial
 __all__ = ["NormalColumns", "bent"]
 
 _STEPS = 30
-"""Newton steps to a solution, the first third of them by half."""
+"""Newton steps to a solution at most, the first third of them by half."""
+_SETTLED = 1e-13
+"""A step of this share of the length of the way is none."""
 _FARTHER = 1.5
 """A solution is at most so many times as far as the mean of Newton's steps: shares that are beyond the range
 of the model have none.
@@ -86,6 +88,8 @@ class NormalColumns:
             length = float(np.linalg.norm(way))
             if length > most:
                 way *= most / length
+                break
+            if float(np.linalg.norm(step)) <= _SETTLED * length:
                 break
         return np.asarray(points[-1] + limited(way), float)
 

@@ -205,7 +205,7 @@ def limited_means(
     loc, scale, width = np.zeros(k), np.ones(k), np.zeros(k)
     for j, b in enumerate(budget.bounds):
         if b is not None:
-            loc[j], scale[j] = (b[0] + b[1]) / 2, (b[1] - b[0]) / 2 or 1.0
+            loc[j], scale[j] = b[0] / 2 + b[1] / 2, b[1] / 2 - b[0] / 2 or 1.0
     if len(free):
         check_rows(name, budget, len(free), released, _SCALE_NOISE)
         (s,) = standardize(blocks, [Columns(1, free, mus["location"], mus["scale"])], count, rng)

@@ -262,10 +262,10 @@ Nothing was charged and no data were read.
         return stopped
 
     def remaining(self, neighbours: Neighbours = "add-remove") -> tuple[float, float]:
-        """The largest budget that one more release may ask for.
+        """What is left: the largest budget that one more release of any kind may ask for.
 
-        Under ``composition="zcdp"`` or ``"gdp"`` this is the budget of an opaque step; Gaussian steps of a
-        larger ``eps`` may still fit.
+        Under ``composition="zcdp"`` or ``"gdp"`` this is for a release whose steps are not Gaussian; one with
+        Gaussian steps, as of :func:`~dpstats.ols`, costs less, and several times that ``eps`` may still fit.
 
         Parameters
         ----------

@@ -210,9 +210,11 @@ class Statement:
                     at_least(r["delta"], 3),
                 )
             )
+        by_eps = self.composition == "basic"
+        further = "" if by_eps else " for a release without Gaussian steps, more for one with them"
         together = [
             f"{_capital(relation(name, self.unit))}: charged {_pair(t.charged)}; "
-            f"left {_pair(t.left, at_most)}."
+            f"left {_pair(t.left, at_most)}{further}."
             for name, t in self.totals.items()
         ]
         if self.totals:

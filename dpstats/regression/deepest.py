@@ -16,9 +16,8 @@ from dpstats.errors import ParameterError
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
-from dpstats.linear.anchors import LineInterval, check_anchors, coefficients, quarter_points
+from dpstats.linear.anchors import LineInterval, check_anchors, coefficients, private_points, quarter_points
 from dpstats.linear.line_widths import ASSUMES, LAWS, LineHalfWidths
-from dpstats.mechanisms import exponential
 from dpstats.mechanisms.deep_line import Candidates, deep_line
 from dpstats.mechanisms.exponential import exponential_spend
 from dpstats.mechanisms.half_width import ALPHA
@@ -26,7 +25,6 @@ from dpstats.mechanisms.line_depths import LineDepths
 from dpstats.mechanisms.random_dp import check_guarantee, common_depth, log_half_planes, widened
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_release import SmoothBudget, SmoothStatistic, smooth_release
-from dpstats.mechanisms.spread import typical_distance
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
@@ -38,8 +36,6 @@ __all__ = ["deepest_regression"]
 
 _CENTRE = 0.1
 """Share of eps for a private centre of the covariate, where no anchors are public."""
-_LARGEST_CENTRE = 2.0**1000
-"""A private centre beyond is moved to this."""
 _SCALE, _SCALE_RANKS = (0.03, 0.1), 60
 """Least and largest share of eps for a private scale, and the eps times rows that it needs."""
 _LINE, _LINE_RANKS = (0.22, 0.6), 300
@@ -220,17 +216,8 @@ def _between_anchors(
     """
     X, Y = gather(blocks)
     x, y = X[:, 1], Y[:, 0]
-    a, b = at = anchors.at or _private_anchors(x, anchors, rng)
+    a, b = at = anchors.at or private_points(x, anchors.eps_centre, anchors.eps_scale, rng)
     return (x - (a / 2 + b / 2)) / (b / 2 - a / 2), y, at
-
-
-def _private_anchors(x: Floats, anchors: _Anchors, rng: Randomness) -> tuple[float, float]:
-    centre = exponential.quantile(x, 0.5, anchors.eps_centre, rng, neighbours="substitution")
-    scale = typical_distance(x, anchors.eps_scale, rng)
-    # a scale that the centre swallows (a constant covariate) would leave one point; neither may overflow
-    centre = min(max(centre, -_LARGEST_CENTRE), _LARGEST_CENTRE)
-    scale = max(scale, 2.0**-20 * abs(centre))
-    return centre - scale, centre + scale
 
 
 # -- a deep line, drawn ----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from dpstats.errors import ParameterError, ReleaseFailed
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
-from dpstats.linear.anchors import quarter_points
+from dpstats.linear.anchors import private_points, quarter_points
 from dpstats.mechanisms.exponential import exponential_spend, quantile
 from dpstats.mechanisms.noise import laplace
 from dpstats.mechanisms.rng import Randomness
@@ -29,8 +29,8 @@ __all__ = ["theil_sen"]
 
 _TEST = 0.05
 """Share of eps for the number of usable pairs."""
-_POINTS = 0.3
-"""Share of eps for the quartiles of the covariate, where it has no bounds."""
+_CENTRE, _DISTANCE = 0.15, 0.1
+"""Shares of eps for centre and spread of the covariate, where it has no bounds."""
 _NATS = 18.0
 """What a median's slack in rank must be worth: the 11 nats of the lattice, and 7 for a failure of 1e-3."""
 _SLACK = 0.25
@@ -64,8 +64,8 @@ def theil_sen(
         proportion.
     bounds : mapping of str to (float, float), optional
         Public bounds. With those of the column the line is estimated at a quarter and three quarters of that
-        range; else at private quartiles, which cost 30 % of `eps`. With those of the response its estimates
-        stay in them.
+        range; else at a private centre plus and minus a private distance, which cost 25 % of `eps`. With
+        those of the response its estimates stay in them.
     %(levels, by, unit, ledger, seed)s
 
     %(results)s
@@ -73,8 +73,7 @@ def theil_sen(
 
     %(raises)s
     ReleaseFailed
-        If too few pairs of usable rows differ in the column (5 % of `eps` is spent), or if the released
-        quartiles of the column coincide.
+        If too few pairs of usable rows differ in the column (5 % of `eps` is spent).
     ParameterError
         If there are too few rows; their number is public.
     %(errors)s
@@ -83,8 +82,14 @@ def theil_sen(
     -----
     **Method** (Alabi, McMillan, Sarathy, Smith and Vadhan 2022, ``DPExpTheilSen`` with ``k`` matchings; Dwork
     and Lei 2009). A matching pairs the rows at random; the line through a pair gives the response at two
-    points ``x25`` and ``x75``. The estimates at each point, over all matchings, have a median, drawn by the
-    exponential mechanism; the two medians make the line.
+    points. The estimates at each point, over all matchings, have a median, drawn by the exponential
+    mechanism; the two medians make the line. Under skewed errors such a median is off the mean, and of a
+    skewed column not equally at both points: then the slope is off, too, by some per cent, where the
+    median of the slopes of all pairs would not be.
+
+    The paper takes private quartiles for the points. Of a column that has one value in a quarter of its rows,
+    as a 0/1 column or a count with many zeros, these fall next to it, and the slope between them is
+    anything; a typical distance between rows (as of :func:`deepest_regression`) is not.
 
     **Privacy.** Pure `eps`-DP; neighbours: one record replaced, the number of rows being public. A record is
     in one pair of each matching, so the score of a median moves by at most ``k``, also if the record becomes
@@ -110,11 +115,11 @@ class _Budget:
     Attributes
     ----------
     points : (float, float) or None
-        Where the line is estimated; None for private quartiles.
+        Where the line is estimated; None for private points.
     response : (float, float) or None
         Bounds of the response.
-    eps_test, eps_quartile, eps_median : float
-        Budget of the number of pairs, of each quartile, of each median.
+    eps_test, eps_centre, eps_distance, eps_median : float
+        Budget of the number of pairs, of the points, of each median.
     least : float
         Pairs that a matching must have.
     """
@@ -125,33 +130,36 @@ class _Budget:
     points: tuple[float, float] | None
     response: tuple[float, float] | None
     eps_test: float
-    eps_quartile: float
+    eps_centre: float
+    eps_distance: float
     eps_median: float
     least: float
 
 
 def _budget(design: Design, call: Call, rows: int, *, matchings: int) -> _Budget:
     eps, points = call.eps, quarter_points(design)
-    eps_quartile = 0.0 if points else _POINTS * eps / 2
-    eps_test = _TEST * eps
-    eps_median = (eps - eps_test - 2 * eps_quartile) / 2
+    eps_test, eps_centre, eps_distance = _TEST * eps, _CENTRE * eps, _DISTANCE * eps
+    if points:
+        eps_centre = eps_distance = 0.0
+    eps_median = (eps - eps_test - eps_centre - eps_distance) / 2
     # the score loses eps_median / (2 matchings) a rank over rows of pairs times matchings
     least = 2 * _NATS / (_SLACK * eps_median)
-    needed = max(2 * least, 2 * _NATS / (_SLACK * eps_quartile) if eps_quartile else 0.0)
+    needed = max(2 * least, 2 * _NATS / (_SLACK * eps_centre) if eps_centre else 0.0)
     if rows < needed:
         raise ParameterError(
             f"theil_sen: {rows:,} rows are too few at eps = {eps:g}, which needs {math.ceil(needed):,}. "
             f"A larger eps would do.{call.unit_reminder}"
         )
-    quartiles = () if points else ("25 % quantile of the column", "75 % quantile of the column")
+    steps = () if points else (("centre", eps_centre), ("distance", eps_distance))
     spends = (
         Spend("number of pairs", "Laplace noise", eps_test),
-        *(exponential_spend(step, eps_quartile) for step in quartiles),
+        *(exponential_spend(f"{what} of the column", spent) for what, spent in steps),
         *(exponential_spend(f"response at point {i}", eps_median) for i in (1, 2)),
     )
     guarantee = Guarantee(eps, 0.0, "substitution", "pure", spends, seeded=call.seeded)
     response = design.response_bounds[0]
-    return _Budget(guarantee, rows, matchings, points, response, eps_test, eps_quartile, eps_median, least)
+    each = eps_test, eps_centre, eps_distance, eps_median
+    return _Budget(guarantee, rows, matchings, points, response, *each, least)
 
 
 @dataclass(frozen=True)
@@ -186,18 +194,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
             "that differ in the column. Only the count was spent.",
             budget.guarantee.replace(spends=spends[:1]),
         )
-    points = budget.points
-    if points is None:
-        lower, upper = (
-            quantile(x, q, budget.eps_quartile, rng, neighbours="substitution") for q in (0.25, 0.75)
-        )
-        points = lower, upper
-        if not points[0] < points[1]:
-            raise ReleaseFailed(
-                "theil_sen: the private quartiles of the column coincide, so there is no slope to estimate. "
-                "Public bounds of the column would help.",
-                budget.guarantee.replace(spends=spends[:3]),
-            )
+    points = budget.points or private_points(x, budget.eps_centre, budget.eps_distance, rng)
     first, second = (_median(x, y, pairs, at, budget, rng) for at in points)
     slope = (second - first) / (points[1] - points[0])
     intercept = first - slope * points[0]
@@ -235,5 +232,8 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         budget.guarantee,
         _NO_ERRORS,
         released={"nobs": budget.rows},
-        notes=("A median regression: under skewed errors the intercept is off the mean.",),
+        notes=(
+            "A median regression: under skewed errors the intercept is off the mean, and of a skewed column "
+            "the slope, too, by some per cent.",
+        ),
     )

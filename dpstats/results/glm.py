@@ -217,7 +217,10 @@ class GLMResults(Results):
         carat   -0.1753      0.006
         """
         if self.slopes is None or self.cov is None:
-            raise NotReleased("This result has no marginal effects: the mean variance was not released.")
+            raise NotReleased(
+                "This result has no marginal effects: of pooled fits, and of fits without standard errors, the "
+                "mean derivative is not known. A single fit has them."
+            )
         alpha, slopes = check("alpha", alpha), self.slopes
         known = self._determined()
         cov, beta = np.nan_to_num(self.cov), self.estimates

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from dpstats._boundary import guarded
 from dpstats._validation import fail, shown
-from dpstats.errors import SchemaError
+from dpstats.errors import NotReleased, SchemaError
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.habits import Saved
 from dpstats.results.withheld import WITHHELD, not_released
@@ -176,7 +176,7 @@ class Many(Saved):
         Intercept -2473.0 -2260.0
         carat      8145.0  8361.0
         """
-        return self._stacked({level: result.conf_int(alpha) for level, result in self.results.items()})
+        return self._stacked({level: result.conf_int(alpha) for level, result in self._with("conf_int")})
 
     @guarded
     def glance(self) -> pd.DataFrame:
@@ -200,7 +200,7 @@ class Many(Saved):
         Premium         0.87  13749.34
         Ideal           0.87  21540.01
         """
-        found = self._stacked({level: result.glance() for level, result in self.results.items()})
+        found = self._stacked({level: result.glance() for level, result in self._with("glance")})
         return found.droplevel(1) if len(found) else found
 
     @guarded
@@ -238,7 +238,7 @@ class Many(Saved):
         Ideal     carat = 8000  8252.794   55.158  0.000
         """
         tables = {}
-        for level, result in self.results.items():
+        for level, result in self._with("t_test"):
             test = result.t_test(r_matrix)
             tables[level] = test.summary_frame()
         return self._stacked(tables)
@@ -279,7 +279,7 @@ class Many(Saved):
         Ideal         21.005   0.000
         """
         rows = {}
-        for level, result in self.results.items():
+        for level, result in self._with("wald_test"):
             test = result.wald_test(r_matrix)
             rows[level] = {"statistic": float(np.squeeze(test.statistic)), "pvalue": float(test.pvalue)}
         frame = pd.DataFrame.from_dict(rows, orient="index", columns=["statistic", "pvalue"])
@@ -337,7 +337,7 @@ class Many(Saved):
             if np.shape(value) not in ((), (len(data),)):
                 fail(name, value, f"one number, or a list of one for each of the {len(data):,} rows")
         found = pd.Series(np.nan, index=data.index, dtype=float)
-        for level, result in self.results.items():
+        for level, result in self._with("predict"):
             rows = np.flatnonzero((data[self.by] == level).to_numpy(dtype=bool, na_value=False))
             if len(rows):
                 own = {name: np.asarray(v)[rows] if np.ndim(v) else v for name, v in given.items()}
@@ -381,7 +381,16 @@ class Many(Saved):
         """
         from dpstats.results.plots import groups
 
+        self._with("conf_int")
         return groups(self, term, ax, alpha=alpha)
+
+    def _with(self, verb: str) -> ItemsView[Any, Any]:
+        """The results by group, which must have such a method: descriptions have none of fits."""
+        for result in self.results.values():
+            if not hasattr(result, verb):
+                what = type(result).__name__.lower()
+                raise NotReleased(f"A {what} has no {verb}(): tidy() and summary() have its numbers.")
+        return self.results.items()
 
     def _stacked(self, tables: dict[Any, pd.DataFrame]) -> pd.DataFrame:
         if not tables:

@@ -1,7 +1,7 @@
 """What the table of a result says: which numbers, and the sentences about coverage and privacy."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,14 +93,20 @@ def report(results: "Results", alpha: float) -> Summary:
         formula=results.formula,
         facts=tuple(facts),
         coefficients=Table(header, tuple(rows)),
-        paragraphs=(*legend(determined), _coverage(results, alpha), *promise(guarantee)),
+        paragraphs=(*legend(determined, _sharing(results)), _coverage(results, alpha), *promise(guarantee)),
         spends=spends_table(guarantee),
         notes=results.notes,
     )
 
 
-def legend(determined: ArrayLike) -> tuple[str, ...]:
-    """What stands below a table in which a coefficient has no standard error or interval.
+def _sharing(results: "Results") -> Sequence[str]:
+    """Factors whose columns share levels."""
+    return getattr(getattr(results.design, "layout", None), "sharing", ())
+
+
+def legend(determined: ArrayLike, sharing: Sequence[str] = ()) -> tuple[str, ...]:
+    """What stands below a table in which a coefficient has no standard error or interval; `sharing` are the
+    factors whose columns share levels.
 
     Examples
     --------
@@ -109,7 +115,15 @@ def legend(determined: ArrayLike) -> tuple[str, ...]:
     """
     known = np.asarray(determined, bool)
     what = "more rows, a larger eps or fewer columns" if known.size > 1 else "more rows or a larger eps"
-    return () if known.all() else (f"{UNDETERMINED}: not determined; {what} may help.",)
+    if known.all():
+        return ()
+    said = f"{UNDETERMINED}: not determined; {what} may help."
+    if sharing:
+        said += (
+            f" The columns of {', '.join(sharing)} share levels: one that few rows have, or none, hides them "
+            "all, and others with them. With treatment contrasts it would leave by itself."
+        )
+    return (said,)
 
 
 def numbers(determined: bool, estimate: float, *others: float) -> list[str]:

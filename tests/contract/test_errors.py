@@ -1,6 +1,7 @@
 """Exceptions carry no rows: not in their text, not in what they are chained to, not in the frames of their
 traceback."""
 
+import errno
 import gc
 import inspect
 import os
@@ -566,3 +567,18 @@ def test_an_error_is_raised_in_the_context_of_its_caller():
         except KeyError:
             refuse(ROWS)
     assert isinstance(caught.value.__context__, KeyError)
+
+
+def test_notes_and_texts_of_libraries_do_not_leave_with_an_error():
+    """What is said beside an error, and an error of a file that no system raised, may quote a row."""
+
+    @guarded
+    def fail(error):
+        error.add_note(TEXT)
+        raise error
+
+    for error in (OSError(errno.EIO, "x"), dpstats.ReleaseFailed("no"), dpstats.ParameterError("no")):
+        caught = raised(lambda error=error: fail(error))
+        assert type(caught) is type(error) and not hasattr(caught, "__notes__")
+    caught = raised(lambda: fail(OSError(TEXT)))
+    assert type(caught) is dpstats.DpstatsError and TEXT not in str(caught)

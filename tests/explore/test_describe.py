@@ -616,3 +616,15 @@ def test_numbers_beyond_all_doubles_are_missing_however_a_file_is_read(tmp_path)
         found = dpstats.describe(path, ["x"], eps=1e4, seed=1, bounds={"x": (0, 100)})
         missing.append(found.numbers.loc["x", "missing"])
     assert missing == pytest.approx([1501, 1501], abs=1)
+
+
+def test_descriptions_of_groups_have_no_verbs_of_fits():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=3_000), "f": pd.Categorical(["a", "b"] * 1_500)})
+    groups = dpstats.describe(frame, ["x"], eps=1, by="f", seed=1)
+    for ask in (
+        groups.conf_int, groups.glance, groups.plot, lambda: groups.t_test("x = 0"),
+        lambda: groups.wald_test("x = 0"), lambda: groups.predict(frame),
+    ):  # fmt: skip
+        with pytest.raises(dpstats.NotReleased, match=r"A description has no .*: tidy\(\) and summary\(\)"):
+            ask()

@@ -188,3 +188,9 @@ def test_text_of_a_csv_file_is_compared_as_text():
     text = "id,y\n01,1\n1,2\n01,3\n1.0,4\n"
     frame = pd.read_csv(io.StringIO(text), dtype={"id": str})
     assert sorted(responses(blocks(frame))) == [[1, 3], [2], [4]]
+
+
+def test_a_unit_that_overflows_takes_no_other_along():
+    X = np.array([[1.0, 2], [1, 4], [1, 1e308], [1, -1e308]])
+    within = Units(X, np.arange(4.0)[:, None], np.array([2, 4])).within(slice(1, 2))
+    assert within.X.tolist() == [[-1.0], [1.0]]

@@ -262,3 +262,8 @@ def test_a_standard_deviation_that_rests_on_cells_seen_together_is_hidden(monkey
     mus = {"rounds": 0.2, "count": 0.05, "moments": 0.1}
     _, variance, found, *_ = module._mean(None, 9.0, limit, SimpleNamespace(mus=mus), 4_000.0, None)
     assert math.isfinite(found) == given and math.isfinite(variance)
+
+
+def test_bounds_whose_width_overflows():
+    fit = dpstats.mean("y ~ 1", {"y": np.zeros(5_000)}, eps=1, bounds={"y": (-1e308, 1e308)}, seed=1)
+    assert np.isfinite(fit.params["y"])  # its variance is beyond the doubles, and it is not determined

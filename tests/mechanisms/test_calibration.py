@@ -131,3 +131,10 @@ def test_tuned_pairs_are_valid(rows, eps):
     assert 0 < alpha < eps and worst(eps, alpha, beta) <= 1e-6 * (1 + 1e-9)
     alpha, beta = tuned(eps, 1e-6, 3, rows, 0.25)
     assert 3 * beta <= eps - alpha and calibration.dilation_divergence(eps - alpha, beta, 3) <= 1e-6
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_of_several_coordinates_the_scale_grows_for_all(d):
+    """At the centre the densities differ by the factor ``exp(d beta)``: what is left of eps pays."""
+    alpha, beta = calibration.pair(0.3, 1.0, 0.3, d)
+    assert 0 < d * beta <= (1.0 - alpha) * (1 + 1e-9)

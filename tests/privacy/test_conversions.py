@@ -253,3 +253,8 @@ def test_mills_slope_joins(t):
         quad(lambda s: s * math.exp(-s - (s / t) ** 2 / 2), 0, np.inf, epsabs=0, epsrel=1e-13)[0] / t**2
     )
     assert float(conversions._mills_slope(t)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_beyond_the_range_of_doubles_a_group_is_promised_nothing():
+    assert conversions.of_group(400.0, 1e-6, 2) == (800.0, 1.0)
+    assert conversions.of_group(400.0, 0.0, 2) == (800.0, 0.0)

@@ -91,3 +91,10 @@ def test_an_empty_ledger():
     assert re.search("Releases: +0\n", str(report)) and "charged" not in str(report)
     assert report.to_frame().empty and report.to_frame()["seeded"].dtype == bool
     assert report.substitution == (0, 0)
+
+
+def test_what_is_left_under_gdp_is_said_to_be_for_other_steps():
+    ledger = dpstats.Ledger(":memory:", eps=1, delta=1e-6, composition="gdp")
+    ledger.charge(dpstats.Guarantee(0.1, 1e-7, "add-remove", "approximate"), "m")
+    text = " ".join(str(ledger.report()).split())
+    assert "for a release without Gaussian steps, more for one with them." in text

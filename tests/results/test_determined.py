@@ -172,3 +172,18 @@ def test_a_release_that_hides_a_level_marks_it():
     # the intercept takes up the mean of the column that left
     assert fit.determined.tolist() == [False, True, False]
     assert line(str(fit), "rare")[-1] == "n.d."
+
+
+def test_contrasts_whose_columns_share_levels_are_named_where_something_is_not_determined():
+    rng = np.random.default_rng(0)
+    g = pd.Categorical(rng.choice(list("abc"), 6_000), categories=list("abcd"))  # no row is in d
+    data = pd.DataFrame({"g": g, "x": rng.normal(size=6_000), "y": rng.normal(size=6_000)})
+    shared = dpstats.ols("y ~ C(g, Sum) + x", data, eps=2, seed=1)
+    assert not shared.determined.any()
+    assert "columns of C(g, Sum) share levels: one that few rows have, or none" in flat(shared)
+    plain = dpstats.ols("y ~ g + x", data, eps=2, seed=1)
+    assert plain.determined.sum() == 4 and "share levels" not in flat(plain)
+
+
+def flat(fit):
+    return " ".join(str(fit).split())

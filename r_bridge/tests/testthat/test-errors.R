@@ -116,6 +116,8 @@ test_that("no message quotes a misplaced argument", {
     "data columns", "data frame", "data named", "levels columns", "at list", "formula long", "levels frame"
   )
   functions <- paste0("dp_", estimators())
+  tried <- 0
+  wrong <- character()
   for (name in functions) {
     arguments <- utils::modifyList(usual, as.list(own[[name]]))
     for (parameter in setdiff(names(formals(name)), "...")) {
@@ -128,12 +130,15 @@ test_that("no message quotes a misplaced argument", {
           do.call(name, arguments_here)
           NULL
         }, error = identity)
-        place <- paste(name, parameter, what)
-        expect_true(inherits(said, "dpstats_error") && is.null(said$call), info = place)
-        expect_no_match(paste(said$message), "918273|SENTINEL|does not know|internal error", info = place)
+        good <- inherits(said, "dpstats_error") && is.null(said$call) &&
+          !grepl("918273|SENTINEL|does not know|internal error", paste(said$message))
+        tried <- tried + 1
+        if (!good) wrong <- c(wrong, paste(name, parameter, what))
       }
     }
   }
+  expect_identical(wrong, character())
+  expect_gt(tried, 1500)
 })
 
 test_that("a bar is named for what it was meant to be", {
