@@ -9,6 +9,9 @@ demo:
 	@tools/setup.sh arrow,plot
 	@$(PY) examples/diamonds.py
 
+# two workers share two cores: a thread of OpenBLAS for each of both waits for the other's
+test test-fast mutants: export OPENBLAS_NUM_THREADS ?= 1
+
 test:
 	@tools/setup.sh $(TEST_EXTRAS)
 	$(PY) -m pytest -n 2 --dist worksteal -q

@@ -16,14 +16,13 @@ from audit.harness import Broken, unlimited
 from audit.replay import Replay
 from audit.tapes import patched
 from dpstats.engines.local import Rows
+from dpstats.linear import line_widths, score_kernels, scores
 from dpstats.linear import prepare as _prepare
-from dpstats.linear import score_kernels, scores
 from dpstats.linear.budget import LinearBudget
 from dpstats.linear.clip import edges_about
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.whitened import Frame, Whitened
-from dpstats.location import tukey_median
 from dpstats.mechanisms import (
     _kernels,
     exponential,
@@ -94,7 +93,7 @@ def _exponential_targets():
                  Broken("sensitivity of a row added", as_added))  # fmt: skip
 
     def scale(rows, rng):
-        return tukey_median.half_mass_spread(rows[:, 0], 1.0, rng)
+        return line_widths.half_mass_spread(rows[:, 0], 1.0, rng)
 
     scores = spread.spread_scores
     for space in (added, replaced):

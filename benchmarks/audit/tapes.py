@@ -113,16 +113,11 @@ class Tape:
             (m, "quantile", self._quantile(m.quantile))
             for m in (exponential, anchors, theil_sen, bounding_box)
         ]
+        spread = self._spread(line_widths.half_mass_spread, lambda x, eps: eps / 2 * spread_scores(x))
+        self._patches.append((line_widths, "half_mass_spread", spread))
         self._patches += [
-            (
-                m,
-                "half_mass_spread",
-                self._spread(m.half_mass_spread, lambda x, eps: eps / 2 * spread_scores(x)),
-            )
-            for m in (line_widths, tukey_median)
-        ]
-        self._patches += [
-            (anchors, "typical_distance", self._spread(anchors.typical_distance, distance_weights))
+            (m, "typical_distance", self._spread(m.typical_distance, distance_weights))
+            for m in (anchors, tukey_median)
         ]
         self._patches += [
             (m, "choose", self._choose(m.choose)) for m in (kendall, sub_lasso, _deep_point, half_width)

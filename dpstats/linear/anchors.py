@@ -55,7 +55,8 @@ def private_points(x: Floats, eps_centre: float, eps_distance: float, rng: Rando
 
     Notes
     -----
-    **Privacy.** ``eps_centre + eps_distance``; neighbours: one record replaced.
+    **Privacy.** ``eps_centre + eps_distance``; neighbours: one record replaced. Argument:
+    ``docs/privacy/deepest_regression.md``.
     """
     centre = quantile(x, 0.5, eps_centre, rng, neighbours="substitution")
     distance = typical_distance(x, eps_distance, rng)

@@ -25,7 +25,7 @@ from dpstats.mechanisms.plane_depths import Depths
 from dpstats.mechanisms.random_dp import check_guarantee, common_depth, log_half_planes, widened
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_release import SmoothBudget, SmoothStatistic, smooth_release
-from dpstats.mechanisms.spread import half_mass_spread
+from dpstats.mechanisms.spread import typical_distance
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
@@ -240,7 +240,7 @@ def _scaled(Y: Floats, columns: _Columns, rng: Randomness) -> tuple[Floats, Floa
     """
     scale = columns.scale
     if scale is None:
-        scale = np.array([half_mass_spread(y, columns.eps_scale, rng) for y in Y.T])
+        scale = np.array([typical_distance(y, columns.eps_scale, rng) for y in Y.T])
     return np.clip(Y / scale, -LARGEST, LARGEST), scale
 
 
@@ -346,7 +346,7 @@ def _drawn_release(blocks: Blocks, budget: _DrawnBudget, rng: Randomness) -> _Re
         return _Release(values)
     units = scale
     if budget.eps_unit:
-        units = np.array([half_mass_spread(y, budget.eps_unit, rng) for y in Y.T])
+        units = np.array([typical_distance(y, budget.eps_unit, rng) for y in Y.T])
     return _Release(values, half_widths=around_medians(Y, values, units, budget.half_width, rng))
 
 

@@ -218,8 +218,8 @@ class GLMResults(Results):
         """
         if self.slopes is None or self.cov is None:
             raise NotReleased(
-                "This result has no marginal effects: of pooled fits, and of fits without standard errors, the "
-                "mean derivative is not known. A single fit has them."
+                "This result has no marginal effects: of pooled fits, and of fits without standard errors, "
+                "the mean derivative is not known. A single fit has them."
             )
         alpha, slopes = check("alpha", alpha), self.slopes
         known = self._determined()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import dpstats
 from dpstats import depth
@@ -345,9 +346,9 @@ def test_groups_and_pickle():
 
 
 def test_scales_spend_their_share(monkeypatch):
-    spent, real = [], module.half_mass_spread
+    spent, real = [], module.typical_distance
     monkeypatch.setattr(
-        module, "half_mass_spread", lambda x, eps, rng: spent.append(eps) or real(x, eps, rng)
+        module, "typical_distance", lambda x, eps, rng: spent.append(eps) or real(x, eps, rng)
     )
     fit = tukey_median(formula(), simulated(2500), eps=2, seed=1)
     assert sum(spent) == pytest.approx(2 * 1000 / 2500 * 0.25)
@@ -424,3 +425,19 @@ def test_a_column_of_few_values_has_finite_ends(rows):
     data = {"a": rng.choice([0.0, 1, 2, 3], rows, p=[0.2, 0.2, 0.4, 0.2]), "b": rng.normal(size=rows)}
     low, high = tukey_median("a + b ~ 1", data, eps=1, seed=1).conf_int().loc["a"]
     assert 0 < low <= 2 <= high < 4
+
+
+@pytest.mark.slow
+def test_a_column_with_many_zeros_has_intervals():
+    """Nearly half of the rows at one value: the shortest interval with half of them is nothing, or all."""
+    held = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        kids = np.where(rng.random(2_000) < 0.45, 0.0, rng.poisson(2, 2_000) + 1.0)
+        fit = dpstats.tukey_median(
+            "kids + age ~ 1", {"kids": kids, "age": rng.normal(45, 15, 2_000)}, eps=1, seed=seed
+        )
+        assert fit.determined.all()
+        low, high = fit.conf_int().loc["kids"]
+        held += low <= 1 <= high
+    assert held >= stats.binom.ppf(1e-6, 12, 0.95)
