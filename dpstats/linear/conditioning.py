@@ -14,7 +14,16 @@ from dpstats.linear.left_out import LeftOut
 from dpstats.mechanisms._kernels import CEILING, EXPONENT, OCTAVES
 from dpstats.mechanisms.standardize import Standardization
 
-__all__ = ["REFERENCE", "REFERENCE_OF_SHARES", "SEEN", "MadeUp", "make_up", "start_map", "values_of"]
+__all__ = [
+    "REFERENCE",
+    "REFERENCE_OF_SHARES",
+    "SEEN",
+    "MadeUp",
+    "least_rows",
+    "make_up",
+    "start_map",
+    "values_of",
+]
 
 _ROWS = 4096
 _FAR_ROWS = 1024
@@ -171,6 +180,11 @@ class MadeUp:
         inside = np.isin(joint, active)
         here = joint[inside]
         return inside, here, (self.rows[:, inside] - loc[here]) / scale[here]
+
+
+def least_rows(noise: float, count: float, seen: float = SEEN) -> float:
+    """The released number from which on a level is taken to have rows."""
+    return max(noise, min(seen * noise, _RARE * count))
 
 
 def make_up(

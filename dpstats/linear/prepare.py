@@ -12,7 +12,7 @@ from dpstats.engines.local import Clipped, Source, Without, sample
 from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Blocks
 from dpstats.linear.budget import GaussianBudget, LinearBudget
-from dpstats.linear.conditioning import SEEN, make_up
+from dpstats.linear.conditioning import SEEN, least_rows, make_up
 from dpstats.linear.crossed import Cells, cells_of_products
 from dpstats.linear.left_out import LeftOut
 from dpstats.linear.public import PublicDesign, public_scale
@@ -94,6 +94,8 @@ class Prepared:
         Whether the first column is the constant.
     variables : Standardization or None
         As `columns`, with the variables that are no column behind them.
+    unseen : (d,) array of bool or None
+        Columns that share a level of a factor that is not seen.
     """
 
     count: float
@@ -114,6 +116,7 @@ class Prepared:
     counted: float
     intercept: bool
     variables: Standardization | None = None
+    unseen: Booleans | None = None
 
     @classmethod
     def raw(cls, count: float, d: int, intercept: bool = True) -> "Prepared":
@@ -253,11 +256,12 @@ def prepare(
     y = released.pop() if fitted else None
     variables = Standardization.joined(released) if released else None
     columns = variables.first(f) if variables is not None and f else None
-    levels, noise = [], 0.0
+    levels, noise, unseen = [], 0.0, None
     if marginals is not None and marginals.factors:
         sizes, mu = [factor.width for factor in marginals.factors], mus["levels"] / root
         levels = release_levels(rows, range(1 + extra, 1 + extra + len(sizes)), sizes, mu, rng)
         noise = math.sqrt(len(sizes)) / mu
+        unseen = marginals.shared([n < least_rows(noise, rows_count, levels_seen) for n in levels])
     loc, scale = public.loc.copy(), public.scale.copy()
     low, high = np.full(len(scale), -np.inf), np.full(len(scale), np.inf)
     if columns is not None:
@@ -279,14 +283,12 @@ def prepare(
         if bounds is not None and low[j] <= bounds[0] and bounds[1] <= high[j]:
             # limits that no value reaches
             low[j], high[j] = -np.inf, np.inf
-    active = np.flatnonzero(scale > 0)
-    if len(active) == 0:
+    if not len(active := np.flatnonzero(scale > 0)):
         raise ReleaseFailed(
             f"{method}: no column of the formula shows any variation beyond the privacy noise."
         )
     affine = Affine(active, loc[active], scale[active])
-    response, flat = Affine(np.array([len(scale)]), np.zeros(1), np.ones(1)), False
-    varied = math.nan
+    response, flat, varied = Affine(np.array([len(scale)]), np.zeros(1), np.ones(1)), False, math.nan
     if y is not None:
         response, flat = _response(y, public, len(scale))
         alike = y.loc[0] == 0 or y.at[0] > _ALIKE * rows_count
@@ -337,6 +339,7 @@ def prepare(
         count,
         public.intercept,
         variables,
+        unseen,
     )
 
 

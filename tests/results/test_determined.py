@@ -181,6 +181,10 @@ def test_contrasts_whose_columns_share_levels_are_named_where_something_is_not_d
     shared = dpstats.ols("y ~ C(g, Sum) + x", data, eps=2, seed=1)
     assert not shared.determined.any()
     assert "columns of C(g, Sum) share levels: one that few rows have, or none" in flat(shared)
+    # on subsets, too, nothing tells them apart; the slope of another column does not depend on it
+    assert dpstats.tukey_em("y ~ C(g, Sum) + x", data, eps=3, seed=1).determined.tolist() == [False] * 4 + [
+        True
+    ]
     plain = dpstats.ols("y ~ g + x", data, eps=2, seed=1)
     assert plain.determined.sum() == 4 and "share levels" not in flat(plain)
 
