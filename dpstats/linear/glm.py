@@ -322,7 +322,7 @@ class _Walk:
         lengths2 = self._q / self._variance
         share, most, cut = weight_ceiling(self._budget, self._first, n, dispersion, spread, lengths2)
         slopes = release_weights(self._rows, u, parts, share, most, mus["weights"], rng) / n / (1 - cut)
-        weight, noise = max(float(slopes[0]), 0.0), most / mus["weights"] / n
+        weight, noise = max(float(slopes[0]), 0.0), most / mus["weights"] / n / (1 - cut)
         return {
             "prepared": self._prepared,
             "first": self._first,
