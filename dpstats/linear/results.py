@@ -254,6 +254,8 @@ def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ..
     if columns:
         why = "no variation beyond the privacy noise"
         notes.append(f"Left out, {why}: {listed(columns)}; bounds= keep a numeric column in.")
+    if empty := [name for name, part in design.term_slices.items() if part.start == part.stop]:
+        notes.append(f"Without a column, as its factor has one level: {listed(empty)}.")
     return tuple(notes)
 
 

@@ -191,3 +191,12 @@ def test_contrasts_whose_columns_share_levels_are_named_where_something_is_not_d
 
 def flat(fit):
     return " ".join(str(fit).split())
+
+
+def test_a_factor_with_one_level_is_said_to_have_no_column():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"g": pd.Categorical(["a"] * 3_000), "x": rng.normal(size=3_000)})
+    fit = dpstats.ols("y ~ g + x", data.assign(y=data["x"]), eps=2, seed=1)
+    assert "Without a column, as its factor has one level: g." in fit.notes
+    without = dpstats.ols("y ~ x", data.assign(y=data["x"]), eps=2, seed=1, bounds={"x": (-9, 9)})
+    assert not any("one level" in note for note in without.notes)
