@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from suite import check, problems, store, validity
-from suite.accuracy import EPS
+from suite.accuracy import EPS, KEY
 from suite.methods import METHODS, OURS, PEER, PLAIN, PUBLISHED
 
 QUOTED = Path(__file__).parents[1] / "quoted.csv"
@@ -84,10 +84,10 @@ def readme(source):
     times, runs = store.read("speed.csv", source), store.read("runs.csv", source).set_index("run")
     real = accuracy[(accuracy["columns"] == problems.ALL) & accuracy["data"].isin(problems.REAL)]
     sizes = real.groupby("data", sort=False)[["rows", "covariates"]].first()
-    table = []
+    table, scores = [], _cells(accuracy)
     for data, (rows, covariates) in sizes.iterrows():
         cells = (
-            _score(accuracy, data, problems.ALL, m, "" if METHODS[m].kind == PLAIN else MAIN_EPS)
+            _score(scores, data, problems.ALL, m, "" if METHODS[m].kind == PLAIN else MAIN_EPS)
             for m in README_METHODS.values()
         )
         table.append([f"{data}, {rows:,} x {covariates + 1}", *cells])
@@ -184,22 +184,25 @@ def _machines(runs):
     return "\n".join(lines)
 
 
-def _score(table, data, columns, method, eps):
-    row = table[(table[["data", "columns", "method", "eps"]] == [data, columns, method, eps]).all(axis=1)]
-    if row.empty:
+def _cells(table):
+    return {tuple(row[name] for name in KEY): row for row in table.to_dict("records")}
+
+
+def _score(cells, *key):
+    row = cells.get(key)
+    if row is None:
         return ""
-    row = row.iloc[0]
     shown = number(row["median"])
     if row["failed"]:
         shown = f"{shown} ({row['failed']} of {row['runs']} failed)" if shown else "no fit"
     return shown
 
 
-def _scores(table, methods, columns, eps, sets):
+def _scores(cells, methods, columns, eps, sets):
     rows = []
     for data in sets:
-        cells = [_score(table, data, columns, m, "" if METHODS[m].kind == PLAIN else eps) for m in methods]
-        rows.append([data, *cells])
+        shown = [_score(cells, data, columns, m, "" if METHODS[m].kind == PLAIN else eps) for m in methods]
+        rows.append([data, *shown])
     return markdown(["", *methods], rows)
 
 
@@ -208,6 +211,7 @@ def _of(kinds, columns):
 
 
 def _accuracy(table):
+    cells = _cells(table)
     every = list(dict.fromkeys(table.loc[table["columns"] == problems.ALL, "data"]))
     one = list(dict.fromkeys(table.loc[table["columns"] == problems.ONE, "data"]))
     runs = sorted(set(table.loc[(table["kind"] == OURS), "runs"]))
@@ -215,7 +219,7 @@ def _accuracy(table):
     methods = list(dict.fromkeys(quoted["method"]))
     said = quoted.set_index(["data", "method"])["r2"]
     eps_rows = [
-        [data, eps, *(_score(table, data, problems.ALL, m, eps) for m in _of([OURS], problems.ALL))]
+        [data, eps, *(_score(cells, data, problems.ALL, m, eps) for m in _of([OURS], problems.ALL))]
         for data in every
         for eps in EPS
     ]
@@ -239,12 +243,12 @@ given": the method was told the non-private smallest and largest value of every 
 
 Without privacy, and with `eps` = ln 3:
 
-{_scores(table, [*_of([PLAIN], problems.ALL), *_of([OURS], problems.ALL)], problems.ALL, MAIN_EPS, every)}
+{_scores(cells, [*_of([PLAIN], problems.ALL), *_of([OURS], problems.ALL)], problems.ALL, MAIN_EPS, every)}
 
 The published settings of TukeyEM (`tukey_em(whiten=False)`), BoostedAdaSSP and AdaSSP
 (`standardize=False`), with the privacy of this package, and other packages:
 
-{_scores(table, ["OLS", *_of([PUBLISHED, PEER], problems.ALL)], problems.ALL, MAIN_EPS, every)}
+{_scores(cells, ["OLS", *_of([PUBLISHED, PEER], problems.ALL)], problems.ALL, MAIN_EPS, every)}
 
 `headline` is `price ~ carat + clarity` on the diamonds. `synthetic` is the linear problem of Amin et al.
 (22,000 rows, 10 columns), `collinear` has equicorrelated columns in units from a thousandth to a thousand,
@@ -261,9 +265,9 @@ papers, and what was run again.
 ### One covariate
 {problems.ONE_COVARIATE_ROWS:,} rows drawn at random once, `eps` = ln 3:
 
-{_scores(table, _of([PLAIN, OURS], problems.ONE), problems.ONE, MAIN_EPS, one)}
+{_scores(cells, _of([PLAIN, OURS], problems.ONE), problems.ONE, MAIN_EPS, one)}
 
-{_scores(table, ["OLS", *_of([PEER], problems.ONE)], problems.ONE, MAIN_EPS, one)}
+{_scores(cells, ["OLS", *_of([PEER], problems.ONE)], problems.ONE, MAIN_EPS, one)}
 
 ### By budget
 ![What privacy costs](figures/budgets.png)
