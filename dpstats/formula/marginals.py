@@ -206,7 +206,8 @@ class Marginals:
         return Reference(factor.name, tuple(map(str, factor.levels)), at, dummies, own, margin)
 
     def shared(self, unseen: Sequence[Booleans]) -> Booleans:
-        """Which columns share a level that is not seen, of factors whose columns share levels.
+        """Which columns share a level that is not seen, of factors whose columns share levels: those of their
+        terms, and of what these are products with.
 
         Parameters
         ----------
@@ -214,12 +215,13 @@ class Marginals:
             Which levels of each of :attr:`factors` are not seen.
         """
         found, layout = np.zeros(len(self.design.column_names), bool), self.design.layout
+        names = [{f.name for f in s.factors} for s in layout.subterms]
         for factor, levels in zip(self.factors, unseen, strict=True):
             if factor.name in layout.sharing and levels.any():
-                found[0] |= self.design.has_intercept
-                for subterm in layout.subterms:
-                    if factor.name in [f.name for f in subterm.factors]:
-                        found[subterm.columns] = True
+                own = [n for n in names if factor.name in n]
+                lost = [*own, *(n - {factor.name} for n in own)]
+                for subterm, n in zip(layout.subterms, names, strict=True):
+                    found[subterm.columns] |= n in lost
         return found
 
     def beside(self, blocks: Blocks) -> Blocks:

@@ -50,8 +50,11 @@ def quarter_points(design: Design) -> tuple[float, float] | None:
     return first, second
 
 
-def private_points(x: Floats, eps_centre: float, eps_distance: float, rng: Randomness) -> tuple[float, float]:
-    """Two points about a private centre of the column `x`, a typical distance from it.
+def private_points(
+    x: Floats, eps_centre: float, eps_distance: float, rng: Randomness, least: float
+) -> tuple[float, float]:
+    """Two points about a private centre of the column `x`, a typical distance from it; `least` is the least
+    distance over the centre.
 
     Notes
     -----
@@ -62,7 +65,7 @@ def private_points(x: Floats, eps_centre: float, eps_distance: float, rng: Rando
     distance = typical_distance(x, eps_distance, rng)
     # a distance that the centre swallows (a constant covariate) would leave one point; neither may overflow
     centre = min(max(centre, -_LARGEST_CENTRE), _LARGEST_CENTRE)
-    distance = max(distance, 2.0**-20 * abs(centre))
+    distance = max(distance, least * abs(centre))
     return centre - distance, centre + distance
 
 

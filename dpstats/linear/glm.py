@@ -25,7 +25,7 @@ from dpstats.linear.glm_budget import (
     GLMBudget,
     check_information,
     deviance_ceilings,
-    weight_ceiling,
+    weight_ceilings,
 )
 from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.glm_scores import (
@@ -320,9 +320,11 @@ class _Walk:
         sums = release_deviances(self._rows, u, self._null(), parts, ceilings, mu, rng)
         deviance, explained = sums / n
         lengths2 = self._q / self._variance
-        share, most, cut = weight_ceiling(self._budget, self._first, n, dispersion, spread, lengths2)
-        slopes = release_weights(self._rows, u, parts, share, most, mus["weights"], rng) / n / (1 - cut)
-        weight, noise = max(float(slopes[0]), 0.0), most / mus["weights"] / n / (1 - cut)
+        share, ceilings, cut, more = weight_ceilings(
+            self._budget, self._first, n, dispersion, spread, lengths2
+        )
+        slopes = release_weights(self._rows, u, parts, share, ceilings, mus["weights"], rng) / n / (1 - cut)
+        weight, noise = max(float(slopes[0]), 0.0), math.hypot(*ceilings) / mus["weights"] / n / (1 - cut)
         return {
             "prepared": self._prepared,
             "first": self._first,
@@ -332,7 +334,7 @@ class _Walk:
             "null_deviance": max(float(deviance), 0.0) + max(float(explained), 0.0),
             "weight": weight,
             "weight_slope": slopes[1:],
-            "weight_error": math.hypot(noise, cut * weight),
+            "weight_error": math.hypot(noise, more * weight),
         }
 
     def finish_units(self) -> GLMRelease:

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtr
 
 from dpstats.errors import ParameterError
 from dpstats.formula.design import Design
@@ -22,7 +23,7 @@ __all__ = [
     "check_information",
     "deviance_ceilings",
     "glm_budget",
-    "weight_ceiling",
+    "weight_ceilings",
 ]
 
 _DEVIANCE_NOISE, _DEVIANCES = 0.02, (6.0, 60.0)
@@ -36,9 +37,11 @@ of counts farther out with more rows; predictors are taken to spread by a fiftie
 _WEIGHT_NOISE, _WEIGHT, _FARTHEST = 0.02, 3.0, 30.0
 """Variances of shares with their slopes, at 3 to 30 times their size: at the geometric mean of 3 times and of
 where their noise is 2 % of the mean variance, which falls with more rows."""
-_SLOPES, _STEEP = 0.5, 2.0
-"""Those of counts: the typical size of the slopes' share, and the largest standard deviation that the linear
-predictor is held to have."""
+_MOST_VARIANCE = 0.25
+"""The largest of them."""
+_SLOPES, _STEEP, _HEAVIER = 0.5, 2.0, 1.8
+"""Those of counts: the typical size of the slopes' share, the largest standard deviation that the linear
+predictor is held to have, and by how much larger it may be where columns are skewed."""
 _STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
 """Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
 _SHARES = {
@@ -247,11 +250,10 @@ def deviance_ceilings(
     return max(times * dispersion, two), min(change, most)
 
 
-def weight_ceiling(
+def weight_ceilings(
     budget: GLMBudget, first: Start, count: float, dispersion: float, spread: float, lengths2: float
-) -> tuple[float, float, float]:
-    """How a row's mean variance with its slopes is shortened: the share of the slopes, so that they do not
-    decide the length of counts, the ceiling, and what it takes off the mean.
+) -> tuple[float, tuple[float, float], float, float]:
+    """How a row's mean variance and its slopes are limited.
 
     The means of counts have no end, and are held to be log-normal.
 
@@ -269,23 +271,34 @@ def weight_ceiling(
 
     Returns
     -------
-    tuple of float
+    share : float
+        Of the slopes, so that those of counts are as a rule half as large as the variance.
+    ceilings : (float, float)
+        Of the variance, and of the length of the slopes' share.
+    cut : float
+        What the first takes off the mean variance, over it.
+    error : float
+        By how much that may be wrong.
     """
     variance, noise = budget.family.variance(first.mean), 1 / budget.mus["weights"] / count
     if not budget.family.counts:
         least = variance * math.sqrt(1 + lengths2) * _WEIGHT
         wide = _WEIGHT_NOISE / noise * variance
-        return 1.0, max(least, min(math.sqrt(wide * least), _FARTHEST * least)), 0.0
+        norm = max(least, min(math.sqrt(wide * least), _FARTHEST * least), _MOST_VARIANCE)
+        return 1.0, (_MOST_VARIANCE, math.sqrt(norm**2 - _MOST_VARIANCE**2)), 0.0, 0.0
     # counts vary by their means, offsets and all, by their dispersion, and by what is in no model
     varies = max(first.dispersion - dispersion, 0.0) / first.mean
     sd = min(max(spread, math.sqrt(math.log1p(varies))), _STEEP)
-    z = np.linspace(-5, 5 + _STEEP, 301)
-    means, weights = np.exp(sd * z - sd**2 / 2) * variance, np.exp(-(z**2) / 2)
-    share = _SLOPES / math.sqrt(lengths2)
-    sizes = means * np.sqrt(1 + _SLOPES**2 * (1 + z**2))
     found = []
-    for ceiling in variance * 2.0 ** np.arange(1, 9, 0.5):
-        kept = means * np.minimum(1.0, ceiling / sizes)
-        cut = 1 - float(weights @ kept) / float(weights @ means)
-        found.append(((ceiling * noise / variance) ** 2 + cut**2, ceiling, cut))
-    return share, *min(found)[1:]
+    for ceiling in 2.0 ** np.arange(1, 9, 0.5):
+        low, high = (_cut(ceiling, times * sd) for times in (1.0, _HEAVIER))
+        cut, error = (low + high) / 2, (high - low) / 2
+        found.append(((ceiling * noise) ** 2 + error**2, ceiling * variance, cut, error))
+    _, ceiling, cut, error = min(found)
+    return _SLOPES / math.sqrt(lengths2), (ceiling, _SLOPES * ceiling), cut, error
+
+
+def _cut(ceiling: float, sd: float) -> float:
+    """The share of the mean of a log-normal variable that is beyond so many times its mean."""
+    beyond = math.log(ceiling) + sd**2 / 2
+    return float(ndtr((sd**2 - beyond) / sd) - ceiling * ndtr(-beyond / sd)) if sd > 0 else 0.0

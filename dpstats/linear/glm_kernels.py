@@ -274,10 +274,10 @@ def deviances(V, R, u, null, counts, top, most, least, units, total):
 
 
 @kernel
-def weights(V, R, u, counts, top, share, ceiling, units, total):
+def weights(V, R, u, counts, top, share, most, longest, units, total):
     """``total += sum_i (w_i, share w_i' v_i)`` in units, (2, 1 + k), ``w'`` the derivative by ``eta``.
 
-    Each row's vector is shortened to the norm `ceiling`.
+    Each row's ``w`` is at most `most`, and its slopes are shortened to the length `longest`.
     """
     part = np.empty(1 + u.size)
     for start in range(0, len(V), TILE):
@@ -287,10 +287,10 @@ def weights(V, R, u, counts, top, share, ceiling, units, total):
             r, variance, _, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
             mean = R[i, 0] - r
             slope = share * (variance if counts else variance * (1.0 - 2.0 * mean))
-            length = np.sqrt(variance * variance + slope * slope * norm2)
-            factor = units if length <= ceiling else units * (ceiling / length)
-            if 0.0 < length < np.inf:
-                part[0] += np.rint(factor * variance)
+            length = np.abs(slope) * np.sqrt(norm2)
+            factor = units if length <= longest else units * (longest / length)
+            if variance > 0.0 and length < np.inf:
+                part[0] += np.rint(units * min(variance, most))
                 for a in range(u.size):
                     part[1 + a] += np.rint(factor * slope * V[i, a])
         for a in range(part.size):

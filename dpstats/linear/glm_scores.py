@@ -222,20 +222,29 @@ def release_deviances(
 
 
 def release_weights(
-    rows: Iterable[Block], u: Floats, parts: Parts, share: float, ceiling: float, mu: float, rng: Randomness
+    rows: Iterable[Block],
+    u: Floats,
+    parts: Parts,
+    share: float,
+    ceilings: tuple[float, float],
+    mu: float,
+    rng: Randomness,
 ) -> Floats:
     """Release ``sum_i (w_i, w_i' v_i)``, (1 + q,), ``w'`` the derivative of ``w`` by the linear predictor.
 
-    Each row's vector, its slopes times `share`, is shortened to the norm `ceiling`.
+    Each row's ``w`` is at most the first of the `ceilings`, and its slopes, times `share`, are shortened to
+    the second.
 
     Notes
     -----
-    **Privacy.** A record adds or removes one vector of norm at most `ceiling`: ``mu``-GDP under add-remove.
+    **Privacy.** A record adds or removes one vector whose norm is at most the root of the sum of the squared
+    ceilings: ``mu``-GDP under add-remove.
     """
-    units = units_of(ceiling)
+    norm = math.hypot(*ceilings)
+    units = units_of(norm)
 
     def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
-        kernels.weights(V, R, u, parts.counts, parts.top, share, ceiling, units, state)
+        kernels.weights(V, R, u, parts.counts, parts.top, share, *ceilings, units, state)
 
-    total = gaussian(sum_bounded(rows, (1 + len(u),), units, update), (1 + SUMMATION) * ceiling, mu, rng)
+    total = gaussian(sum_bounded(rows, (1 + len(u),), units, update), (1 + SUMMATION) * norm, mu, rng)
     return np.append(total[:1], total[1:] / share)

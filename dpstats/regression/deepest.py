@@ -216,7 +216,7 @@ def _between_anchors(
     """
     X, Y = gather(blocks)
     x, y = X[:, 1], Y[:, 0]
-    a, b = at = anchors.at or private_points(x, anchors.eps_centre, anchors.eps_scale, rng)
+    a, b = at = anchors.at or private_points(x, anchors.eps_centre, anchors.eps_scale, rng, 2.0**-20)
     return (x - (a / 2 + b / 2)) / (b / 2 - a / 2), y, at
 
 

@@ -89,7 +89,9 @@ def theil_sen(
 
     The paper takes private quartiles for the points. Of a column that has one value in a quarter of its rows,
     as a 0/1 column or a count with many zeros, these fall next to it, and the slope between them is
-    anything; a typical distance between rows (as of :func:`deepest_regression`) is not.
+    anything; a typical distance between rows (as of :func:`deepest_regression`) is not. Of a column with a
+    very long tail, as of a log-normal one with a log-sd of 1.5, one of the points is often beyond all rows,
+    and slopes spread up to twice as far as with quartiles.
 
     **Privacy.** Pure `eps`-DP; neighbours: one record replaced, the number of rows being public. A record is
     in one pair of each matching, so the score of a median moves by at most ``k``, also if the record becomes
@@ -194,7 +196,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
             "that differ in the column. Only the count was spent.",
             budget.guarantee.replace(spends=spends[:1]),
         )
-    points = budget.points or private_points(x, budget.eps_centre, budget.eps_distance, rng)
+    points = budget.points or private_points(x, budget.eps_centre, budget.eps_distance, rng, 2.0**-40)
     first, second = (_median(x, y, pairs, at, budget, rng) for at in points)
     slope = (second - first) / (points[1] - points[0])
     intercept = first - slope * points[0]

@@ -54,7 +54,7 @@ def spent(monkeypatch):
     watch(glm_kernels, "part_octaves", lambda a: 1.0)
     watch(glm_kernels, "part_squares", lambda a: a[6])
     watch(glm_kernels, "deviances", lambda a: math.sqrt(2))
-    watch(glm_kernels, "weights", lambda a: a[6])
+    watch(glm_kernels, "weights", lambda a: math.hypot(a[6], a[7]))
     # those of units
     watch(score_kernels, "product_gradient", lambda a: a[4])
     watch(score_kernels, "product_excess", lambda a: a[4])

@@ -195,11 +195,12 @@ def test_sizes_squares_deviances_and_mean_variances(counts):
     np.testing.assert_allclose(got, expected, atol=1e-9)
     assert np.any(less > 2) and np.any(less < -2) and np.any(np.abs(less) < 1)
     slope = w * (1 if counts else 1 - 2 * mean)
-    for share in (1.0, 0.3):
-        vectors = np.column_stack([w, share * slope[:, None] * V])
-        vectors *= np.minimum(1, 2.0 / np.maximum(np.linalg.norm(vectors, axis=1), 1e-300))[:, None]
-        got = summed(glm_kernels.weights, (4,), 2.0, V, R, U, counts, parts.top, share, 2.0)
-        np.testing.assert_allclose(got, vectors.sum(axis=0), atol=1e-9)
+    most = np.median(w)
+    for share, longest in ((1.0, 2.0), (0.3, 0.2)):
+        vectors = share * slope[:, None] * V
+        vectors *= np.minimum(1, longest / np.maximum(np.linalg.norm(vectors, axis=1), 1e-300))[:, None]
+        got = summed(glm_kernels.weights, (4,), 2.0, V, R, U, counts, parts.top, share, most, longest)
+        np.testing.assert_allclose(got, [np.minimum(w, most).sum(), *vectors.sum(axis=0)], atol=1e-9)
 
 
 RELEASES = {
@@ -228,8 +229,8 @@ RELEASES = {
     ),
     "weights": (
         lambda rows, parts, mu, rng: (
-            glm_scores.release_weights(rows, U, parts, 0.3, 2.0, mu, rng) * [1, 0.3, 0.3, 0.3]
-        ), 2.0,
+            glm_scores.release_weights(rows, U, parts, 0.3, (0.2, 0.15), mu, rng) * [1, 0.3, 0.3, 0.3]
+        ), 0.25,
     ),
 }  # fmt: skip
 
