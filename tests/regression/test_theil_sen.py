@@ -61,6 +61,14 @@ class TestEstimate:
         assert sum(spent) == pytest.approx(0.95 * 2)
         assert len(spent) == 4
 
+    def test_a_narrow_column_far_from_0(self):
+        """Moments of one minute: both points stay within some lengths of it."""
+        rng = np.random.default_rng(0)
+        x = 1.7e9 + rng.uniform(0, 60, 2_000)
+        y = (x - 1.7e9 - 30) / 17 + 0.5 * rng.normal(size=2_000)
+        fit = dpstats.theil_sen("y ~ x", {"x": x, "y": y}, eps=1, matchings=5, seed=1)
+        assert fit.predict({"x": [1.7e9 + 30]})[0] == pytest.approx(0, abs=0.1)
+
     @pytest.mark.parametrize("share", [0.27, 0.3, 0.6])
     def test_slopes_of_columns_of_few_values(self, share):
         """Private quartiles fell next to the value that many rows have, and slopes were 1e90 and more."""

@@ -200,3 +200,12 @@ def test_a_factor_with_one_level_is_said_to_have_no_column():
     assert "Without a column, as its factor has one level: g." in fit.notes
     without = dpstats.ols("y ~ x", data.assign(y=data["x"]), eps=2, seed=1, bounds={"x": (-9, 9)})
     assert not any("one level" in note for note in without.notes)
+
+
+def test_slopes_that_share_a_level_take_the_common_slope_along_and_not_the_constant():
+    rng = np.random.default_rng(2)
+    g, x = rng.choice(list("abc"), 20_000), rng.normal(size=20_000)
+    data = pd.DataFrame({"g": pd.Categorical(g, categories=list("abcd")), "x": x})
+    data["y"] = 1 + x * (1 + (g == "a")) + rng.normal(size=20_000)
+    fit = dpstats.tukey_em("y ~ x + C(g, Sum):x", data, eps=3, seed=2)
+    assert fit.determined.tolist() == [True] + [False] * 4
