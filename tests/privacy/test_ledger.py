@@ -700,7 +700,7 @@ def test_a_child_of_a_process_whose_threads_charge_can_charge(path, monkeypatch)
     ledger, done = Ledger(path, eps=100, delta=0), threading.Event()
 
     def charge():
-        while not done.is_set():
+        while not done.wait(1e-3):
             ledger.charge(pure(1e-3), "thread")
 
     thread = threading.Thread(target=charge)
