@@ -25,7 +25,8 @@ TIMES = 4, 8, 16
 LEAST_ROWS, LEAST_SIGNAL = 5, 2.0
 
 
-def main(data):
+def rows_of(data, study):
+    """A table of what `study` yields for every problem and its frame."""
     rows = []
     for problem in tomllib.loads((HERE / "problems.toml").read_text())["problem"]:
         path = Path(data) / f"{problem['name']}.parquet"
@@ -33,8 +34,12 @@ def main(data):
             print(f"{problem['name']}: no data", flush=True)
             continue
         frame = pd.read_parquet(path)
-        rows += directions(problem, frame.astype({c: float for c in frame.select_dtypes("bool")}))
-    table = pd.DataFrame(rows)
+        rows += study(problem, frame.astype({c: float for c in frame.select_dtypes("bool")}))
+    return pd.DataFrame(rows)
+
+
+def main(data):
+    table = rows_of(data, directions)
     table.round(3).to_csv(HERE / "directions.csv", index=False)
     print(summary(table))
 

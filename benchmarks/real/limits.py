@@ -15,16 +15,13 @@ squares, where that is least.
 """
 
 import sys
-import tomllib
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import patsy
+from directions import HERE, rows_of
 
 from dpstats.privacy.conversions import gdp_mu
 
-HERE = Path(__file__).parent
 TIMES = 2.0 ** np.arange(10, -1, -1)
 EPS, DELTA = 1.0, 1e-6
 SHARES = 1.0, 0.28
@@ -33,15 +30,7 @@ LEAST = 0.02  # share of a direction that rows within the clip are held to have
 
 
 def main(data):
-    rows = []
-    for problem in tomllib.loads((HERE / "problems.toml").read_text())["problem"]:
-        path = Path(data) / f"{problem['name']}.parquet"
-        if not path.exists():
-            print(f"{problem['name']}: no data", flush=True)
-            continue
-        frame = pd.read_parquet(path)
-        rows += limits(problem, frame.astype({c: float for c in frame.select_dtypes("bool")}))
-    table = pd.DataFrame(rows)
+    table = rows_of(data, limits)
     table.round(5).to_csv(HERE / "limits.csv", index=False)
     print(summary(table))
 
