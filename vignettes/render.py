@@ -102,7 +102,7 @@ def _notebook(path):
 def _with_descriptions(page, notebook):
     """The figures with the descriptions that their cells have as metadata."""
     alts = iter(
-        cell.metadata.get("alt", "")
+        cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
         for cell in notebook.cells
         for output in cell.get("outputs", ())
         if "image/png" in output.get("data", {})

@@ -1,7 +1,8 @@
 """Build the site: python docs/site/build.py [DIRECTORY]; by default build/site.
 
 The pages are copied into one tree, so that links lead from one to the other as they do in the repository; the
-reference is made from the list of public names. A warning is an error, and so is a broken link.
+reference is made from the list of public names. A warning is an error, and so are a broken link and a
+vignette that shows less than it should. Where DPSTATS_REQUIRE_R is 1, so is an R that lacks what they need.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from pathlib import Path
 import gallery
 import r_help
 import r_vignettes
+import shown
 
 import dpstats
 
@@ -177,8 +179,9 @@ def main(to: Path) -> int:
     environment = os.environ | quiet(trees) | cached(to)
     status = subprocess.run([*command, str(source), str(to)], env=environment).returncode
     lost = list(broken(to))
-    print(*lost, f"{to}: {len(lost)} broken links", sep="\n")
-    return status or bool(lost)
+    less = [problem for page in r_vignettes.run(to / "vignettes") for problem in shown.missing(page)]
+    print(*lost, *less, f"{to}: {len(lost)} broken links", sep="\n")
+    return status or bool(lost or less)
 
 
 if __name__ == "__main__":

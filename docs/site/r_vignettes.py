@@ -1,5 +1,6 @@
 """The R Markdown vignettes as pages of the site, as `vignettes/render.py` ran them."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -52,6 +53,8 @@ def write(to: Path) -> None:
     sources = sorted(VIGNETTES.glob("*.Rmd"))
     missing = [path for path in sources if not render.kept(path).is_dir()]
     runs = not missing or can_run()
+    if not runs and os.environ.get("DPSTATS_REQUIRE_R") == "1":
+        raise RuntimeError(f"vignettes need R with {', '.join(NEEDED)}")
     if missing and runs:
         with tempfile.TemporaryDirectory() as folder:
             library = Path(folder) / "library"
@@ -68,6 +71,13 @@ def write(to: Path) -> None:
             title = re.search(r'^title: "(.*)"$', path.read_text(encoding="utf-8"), flags=re.M)
             written = f"# {title[1] if title else path.stem}\n\n{WITHOUT}"
         (to / f"{path.stem}.md").write_text(written, encoding="utf-8")
+
+
+def run(site: Path) -> list[Path]:
+    """The pages of the site of the vignettes that were run: notebooks, and R Markdown where there is R."""
+    names = [p.stem for p in VIGNETTES.glob("*.ipynb")]
+    names += [p.stem for p in VIGNETTES.glob("*.Rmd") if render.kept(p).is_dir()]
+    return [site / f"{name}.html" for name in sorted(names)]
 
 
 def linked(folder: Path) -> None:
