@@ -136,9 +136,6 @@ def _hermite(z: Floats) -> Floats:
     z = np.where(np.isfinite(z), z, 0.0)
     below = np.concatenate([[0.0], special.ndtr(z[1:-1]), [1.0]])
     # the integral of He_k phi is -He_{k-1} phi
-    polynomials = [np.ones_like(z), z, z**2 - 1, z**3 - 3 * z]
-    parts = [
-        np.diff(below),
-        *(-np.diff(P * density) / math.sqrt(math.factorial(k)) for k, P in enumerate(polynomials, 1)),
-    ]
-    return np.array(parts)
+    polynomials = np.array([np.ones_like(z), z, z**2 - 1, z**3 - 3 * z])
+    roots = np.sqrt([1.0, 2.0, 6.0, 24.0])[:, None]
+    return np.vstack([np.diff(below), -np.diff(polynomials * density) / roots])

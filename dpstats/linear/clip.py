@@ -316,14 +316,15 @@ def choose_clip(
     differ, share, alone = _difference(counts, sd)
     apart, together = minus.square_differences(plus)
     unlike = np.sqrt(alone * apart + (1 - alone) * together)
-    alike = np.minimum(_ALIKE * np.abs(plus.median() - minus.median()), unlike)
+    medians = plus.median(), minus.median()
+    alike = np.minimum(_ALIKE * np.abs(medians[0] - medians[1]), unlike)
     seen, square = visible(edges, counts, sd, count)
     seen = np.maximum(seen[1] - minus.moments()[0], seen[0] - plus.moments()[0])
 
     def bounds(differ: float) -> Floats:
         bound = differ * unlike + (1 - differ) * alike
         if one_way:
-            bound = np.maximum(bound, plus.median() + minus.median())
+            bound = np.maximum(bound, medians[0] + medians[1])
         return np.maximum.accumulate(np.maximum(bound, seen)[::-1])[::-1]
 
     bound = bounds(differ)

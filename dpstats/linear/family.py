@@ -35,7 +35,9 @@ _EXPOSURES = 2 * _MIDDLE + 1
 _LARGEST = 700.0
 """Exponentials of larger linear predictors may overflow."""
 _NORMAL = np.linspace(-8, 8, 1601)
-"""Points for means over a normal law."""
+_DENSITY = np.exp(-(_NORMAL**2) / 2)
+_DENSITY /= _DENSITY.sum()
+"""Points for means over a normal law, and their weights."""
 
 
 @dataclass(frozen=True)
@@ -147,10 +149,10 @@ class Binomial(Family):
         >>> [round(part, 4) + 0.0 for part in Binomial.moments(0.0, 4.0)]
         [0.5, 0.0912, 0.0, 0.0144]
         """
-        eta, weights = np.clip(mean + sd * _NORMAL, -_LARGEST / 2, _LARGEST / 2), np.exp(-(_NORMAL**2) / 2)
-        weights /= weights.sum()
-        variances = weights / (2 + np.exp(eta) + np.exp(-eta))
-        p = float(weights @ (1 / (1 + np.exp(-eta))))
+        eta = np.clip(mean + sd * _NORMAL, -_LARGEST / 2, _LARGEST / 2)
+        odds = np.exp(-eta)
+        variances = _DENSITY / (2 + np.exp(eta) + odds)
+        p = float(_DENSITY @ (1 / (1 + odds)))
         return p, float(variances.sum()), float(variances @ _NORMAL), float(variances @ _NORMAL**2)
 
 

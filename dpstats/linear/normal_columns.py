@@ -58,8 +58,8 @@ class NormalColumns:
         k, t = self.constant, self.M @ u
         e = (t - k * mean) / max(sd, 1e-300)
         p, across, lean, along = Binomial.moments(mean, sd)
-        crossed = np.outer(k, e)
-        J = (across + _LEAST) * np.eye(len(u)) + (along - across) * np.outer(e, e)
+        crossed = k[:, None] * e
+        J = (across + _LEAST) * np.eye(len(u)) + (along - across) * (e[:, None] * e)
         J += lean * (crossed + crossed.T)
         M = self.M
         return np.asarray(M.T @ (p * k + across * sd * e)), np.asarray(M.T @ J @ M)

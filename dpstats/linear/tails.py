@@ -81,9 +81,11 @@ class Tail:
         weights = np.exp(fit - fit.max())
         held = np.multiply(rows / count, survival, out=empty(*survival.shape))
         held[held < _LAST / count] = 0.0
-        areas = np.add(held[1:], held[:-1], out=empty(len(GRID) - 1, len(prior)))
-        areas *= (np.diff(GRID) / 2)[:, None]
-        excesses = np.add.reduceat(areas, CLIPS, axis=0, out=empty(len(CLIPS), len(prior)))
+        excesses, widths = empty(len(CLIPS), len(prior)), np.diff(GRID)[:, None] / 2
+        # (clip by clip: new pages for all areas would take longer than the arithmetic)
+        for i, (first, last) in enumerate(zip(CLIPS, [*CLIPS[1:], len(GRID) - 1], strict=True)):
+            part = held[first : last + 1]
+            np.add.reduceat((part[1:] + part[:-1]) * widths[first:last], [0], axis=0, out=excesses[i : i + 1])
         np.cumsum(excesses[::-1], axis=0, out=excesses[::-1])
         held[held < _LAST_SEEN / count] = 0.0
         return cls(weights, excesses.T, _weighted_median(held.T, weights))

@@ -1,9 +1,7 @@
 """Plans against closed forms, on tables whose standard errors are known; searches; what is refused."""
 
 import math
-import os
-import subprocess
-import sys
+import multiprocessing
 
 import numpy as np
 import pandas as pd
@@ -142,26 +140,15 @@ def test_the_number_of_processes_does_not_matter():
 
 
 @pytest.mark.slow
-def test_processes_that_are_spawned(tmp_path):
+def test_processes_that_are_spawned(monkeypatch):
     """What processes are handed pickles, and needs nothing of the parent."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import multiprocessing as mp\n"
-        "get = mp.get_context\n"
-        "mp.get_context = lambda kind=None: get('spawn' if kind == 'fork' else kind)\n"
-        "import dpstats\n"
-        "if __name__ == '__main__':\n"
-        "    p = dpstats.plan('y ~ x', {'x': 'normal'}, n=500, eps=2, effects={'x': 1}, sigma=1, runs=4,\n"
-        "                     processes=2)\n"
-        "    print(repr(p.table['se'].tolist()))\n"
-    )
+    kinds, get = [], multiprocessing.get_context
+    monkeypatch.setattr(multiprocessing, "get_context", lambda kind: kinds.append(kind) or get("spawn"))
     # without R's: where R runs in the process of the tests, its libraries are found before those of Python
-    environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
-    done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, check=True, env=environment
-    )
-    made = plan("y ~ x", {"x": "normal"}, n=500, eps=2, effects={"x": 1}, sigma=1, runs=4, processes=1)
-    assert done.stdout.strip() == repr(made.table["se"].tolist())
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    call = {"n": 500, "eps": 2, "effects": {"x": 1}, "sigma": 1, "runs": 4}
+    made, alone = (plan("y ~ x", {"x": "normal"}, **call, processes=k) for k in (2, 1))
+    assert len(kinds) == 1 and made.table["se"].tolist() == alone.table["se"].tolist()
 
 
 class TestSearch:
@@ -176,7 +163,7 @@ class TestSearch:
     def test_the_least_number_of_rows_meets_the_target(self, target):
         call = {"formula": "y ~ x", "like": X, "eps": 6, **LINE, "processes": 1}
         call["effects"] = {"x": 0.1}
-        made = plan(**call, target=target, runs=30)
+        made = plan(**call, target=target, runs=15)
         needed = made.needed
         assert needed.reached and needed.found == "n" and needed.low <= needed.n <= needed.high
         sigma, z = 3 / 2, norm.isf(0.025)
@@ -188,7 +175,7 @@ class TestSearch:
             assert row(made, "x").width <= 0.2
         # noise asks for some rows more than sampling does
         assert alone < needed.n < 1.3 * alone
-        less = plan(**call, n=int(0.85 * needed.n), runs=30)
+        less = plan(**call, n=int(0.85 * needed.n), runs=15)
         assert row(less, "x").power < 0.8 or row(less, "x").width > 0.2
         assert f"{needed.n:,} rows" in str(made)
 
