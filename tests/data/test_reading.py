@@ -411,6 +411,8 @@ UNTYPED = ("pandas", "pandas objects", "dict of lists", "dict of object arrays",
 @pytest.mark.parametrize("source", SOURCES)
 def test_an_odd_record_changes_no_other(source, tmp_path, small_batches):
     oddities = ODDITIES[:: 3 if source in SLOW else 1]
+    if source == "csv":  # of those that are the same text, one
+        oddities = {field(value): value for value in oddities}.values()
     assert differences(source, tmp_path, [*oddities, Rude()] if source in UNTYPED else oddities) == []
 
 
