@@ -46,18 +46,15 @@ def directions(d: int, count: int = 1000, seed: int = 0) -> Floats:
     return np.concatenate(sets)
 
 
-def project(X: Floats, v: Floats) -> tuple[Floats, Floats]:
-    """``X @ v`` with an order of additions that does not depend on the shape of X, and the size of the terms.
+def project(X: Floats, v: Floats) -> Floats:
+    """``X @ v`` with an order of additions that does not depend on the shape of X.
 
     A matrix product would round a point and an equal row of data differently.
     """
     value = np.zeros(len(X))
-    size = np.zeros(len(X))
     for c in range(X.shape[1]):
-        term = X[:, c] * v[c]
-        value += term
-        size += np.abs(term)
-    return value, size
+        value += X[:, c] * v[c]
+    return value
 
 
 def halfspace_bound(points: Floats, data: Floats, vectors: Floats) -> Integers:
@@ -68,8 +65,8 @@ def halfspace_bound(points: Floats, data: Floats, vectors: Floats) -> Integers:
     """
     best = np.full(len(points), len(data), dtype=np.int64)
     for v in vectors:
-        projected = np.sort(project(data, v)[0])
-        at, size = project(points, v)
+        projected = np.sort(project(data, v))
+        at, size = project(points, v), project(np.abs(points), np.abs(v))
         slack = _SLACK * size
         np.minimum(best, np.searchsorted(projected, at + slack, side="right"), out=best)
         np.minimum(best, len(data) - np.searchsorted(projected, at - slack, side="left"), out=best)
@@ -97,7 +94,7 @@ def regression_bound(signs: Array, x: Floats, vectors: Floats) -> Integers:
     below = (signs <= 0).sum(axis=1)
     best = np.minimum(above, below)
     for v in vectors:
-        at, size = project(x, v)
+        at, size = project(x, v), project(np.abs(x), np.abs(v))
         order = np.argsort(at, kind="stable")
         ends = np.flatnonzero(np.diff(at[order]) > _SLACK * size[order][1:])
         running = np.cumsum(signs[:, order], axis=1, dtype=np.int64)[:, ends]

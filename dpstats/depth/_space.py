@@ -153,7 +153,7 @@ class Pool:
         self.sorted = np.concatenate(
             [
                 self.sorted,
-                np.array([np.sort(project(self.data, v)[0]) for v in V]).reshape(-1, len(self.data)),
+                np.array([np.sort(project(self.data, v)) for v in V]).reshape(-1, len(self.data)),
             ]
         )
 

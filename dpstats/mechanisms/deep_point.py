@@ -46,8 +46,8 @@ def depths(points: Floats, Z: Floats, V: Floats) -> Integers:
     """
     least = np.full(len(points), len(Z))
     for v in V:
-        along = np.sort(project(Z, v)[0])
-        at = project(points, v)[0]
+        along = np.sort(project(Z, v))
+        at = project(points, v)
         np.minimum(least, np.searchsorted(along, at, side="right"), out=least)
         np.minimum(least, len(Z) - np.searchsorted(along, at, side="left"), out=least)
     return least

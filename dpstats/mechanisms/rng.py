@@ -94,8 +94,7 @@ class Randomness:
         words = self.words(2 * size)
         lead, tail = words[:size], words[size:]
         # frexp of the integer lead counts its leading zeros; 2^-64 is the mass of lead = 0
-        exponent = np.frexp(np.maximum(lead, 1).astype(float))[1]
-        exponent = np.where((lead >> np.uint64(63)) == 1, 64, np.minimum(exponent, 64))
+        exponent = np.minimum(np.frexp(np.maximum(lead, 1).astype(float))[1], 64)
         # one bit more and the largest mantissa would round to 1
         mantissa = 0.5 + ((tail >> np.uint64(13)).astype(float) + 0.5) * 2.0**-52
         return np.ldexp(mantissa, exponent - 64)

@@ -19,8 +19,8 @@ def _held(x: Floats, half_lengths: Floats) -> Floats:
     """The most rows in an interval of each half-length, ``g(s) = max over c of #{i : |x_i - c| <= s}``."""
     x = np.sort(x)
     first = np.arange(len(x))
-    ends = (np.searchsorted(x, x + 2 * s, side="right") for s in half_lengths)
-    return np.array([np.max(end - first, initial=0) for end in ends], float)
+    ends = (x.searchsorted(x + 2 * s, side="right") for s in half_lengths)
+    return np.array([(end - first).max(initial=0) for end in ends], float)
 
 
 def _drawn(weights: Floats, rng: Randomness) -> float:

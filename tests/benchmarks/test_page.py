@@ -9,10 +9,16 @@ from suite import accuracy, page, store
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture(scope="module")
+def text():
+    """Of the committed tables."""
+    return page.text(store.COMMITTED)
+
+
 @pytest.mark.slow
-def test_the_page_is_what_the_tables_give():
+def test_the_page_is_what_the_tables_give(text):
     advice = "python benchmarks/run.py --page"
-    assert (ROOT / "docs" / "benchmarks.md").read_text() == page.text(store.COMMITTED), advice
+    assert (ROOT / "docs" / "benchmarks.md").read_text() == text, advice
 
 
 def test_the_page_has_its_figures():
@@ -29,14 +35,14 @@ def test_figures_can_be_drawn(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_changed_number_changes_the_page(tmp_path):
+def test_a_changed_number_changes_the_page(text, tmp_path):
     for path in store.COMMITTED.glob("*.csv"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    assert page.text(tmp_path) == page.text(store.COMMITTED)
+    assert page.text(tmp_path) == text
     table = store.read("accuracy.csv")
     ours = (table["method"] == "ols") & (table["eps"] == "ln 3")
     store.write(table.assign(median=table["median"].where(~ours, 0.123)), "accuracy.csv", tmp_path)
-    assert page.text(tmp_path) != page.text(store.COMMITTED)
+    assert page.text(tmp_path) != text
 
 
 def test_every_row_names_a_run_of_which_the_machine_is_known():

@@ -355,8 +355,10 @@ def everything(source_name, value, tmp_path):
         sources = (pa.RecordBatchReader.from_batches(table.schema, table.to_batches(4)) for _ in iter(int, 1))
     else:
         sources = itertools.repeat(data)
-    found = {part: looked_at(next(sources), *options) for part, options in parts_of(source_name).items()}
-    found["group"] = groups(next(sources), *parts_of(source_name)["group"])
+    found = {
+        part: (groups if part == "group" else looked_at)(next(sources), *options)
+        for part, options in parts_of(source_name).items()
+    }
     found["number of rows"] = sum(batch.rows for batch in open_source(next(sources)).batches(()))
     return found
 
@@ -409,6 +411,8 @@ UNTYPED = ("pandas", "pandas objects", "dict of lists", "dict of object arrays",
 @pytest.mark.parametrize("source", SOURCES)
 def test_an_odd_record_changes_no_other(source, tmp_path, small_batches):
     oddities = ODDITIES[:: 3 if source in SLOW else 1]
+    if source == "csv":  # of those that are the same text, one
+        oddities = {field(value): value for value in oddities}.values()
     assert differences(source, tmp_path, [*oddities, Rude()] if source in UNTYPED else oddities) == []
 
 

@@ -389,12 +389,15 @@ def column(law, n, rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("law", ["normal", "exponential", "whole numbers"])
 def test_intervals_cover_the_medians(law):
-    """60 data sets of 400 rows; more than 14 misses of 5 % each have a probability of 1e-6."""
+    """60 data sets of 400 rows; more than 14 misses of 5 % each have a probability of 1e-6. They hold about
+    any point: few directions do."""
     missed = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
         a = column(law, 400, rng)
-        fit = tukey_median("a + b ~ 1", {"a": a, "b": a + rng.normal(size=400)}, eps=4, seed=seed)
+        fit = tukey_median(
+            "a + b ~ 1", {"a": a, "b": a + rng.normal(size=400)}, eps=4, directions=20, seed=seed
+        )
         low, high = fit.conf_int().loc["a"]
         missed += not low <= 0 <= high
     assert missed <= 14

@@ -1,6 +1,7 @@
 """Private quantiles: the exact output law on the lattice of doubles, for all small data sets and
 neighbours."""
 
+import functools
 import itertools
 import math
 
@@ -26,13 +27,20 @@ TINY, MAX = 5e-324, np.finfo(float).max
 HOSTILE = (-MAX, -1.0, -TINY, -0.0, 0.0, TINY, 1.0, np.nextafter(1.0, 2), 1e308)
 
 
-def log_densities(x, q, eps, relation, where, weigh=log_weights):
-    """Log probability of each lattice point with a key in `where`."""
+@functools.lru_cache(maxsize=4096)
+def log_law(x, q, eps, relation, weigh):
+    """First keys of the cells, in order, and the log probability of each lattice point of a cell."""
     cells = quantile_cells(np.array(x, dtype=float), q)
     weights = weigh(cells, q, eps, relation)
     density = weights - np.log(cells.size.astype(float)) - logsumexp(weights)
     order = np.argsort(cells.first)
-    return density[order][np.searchsorted(cells.first[order], where, side="right") - 1]
+    return cells.first[order], density[order]
+
+
+def log_densities(x, q, eps, relation, where, weigh=log_weights):
+    """Log probability of each lattice point with a key in `where`."""
+    first, density = log_law(tuple(x), q, eps, relation, weigh)
+    return density[np.searchsorted(first, where, side="right") - 1]
 
 
 def worst_log_ratio(x, other, q, eps, relation, weigh=log_weights):

@@ -1,5 +1,7 @@
 """Half-widths of rank intervals: sensitivity, law, and how rarely they stop short."""
 
+import functools
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -15,8 +17,8 @@ TWO_ENDS = 400, 2.0
 
 
 def column_levels(y, value, widths):
-    below = np.array([(y <= value - g).sum() for g in widths])
-    above = np.array([(y >= value + g).sum() for g in widths])
+    below = (y[:, None] <= value - widths).sum(axis=0)
+    above = (y[:, None] >= value + widths).sum(axis=0)
     return np.array([below, above]) - len(y) / 2
 
 
@@ -169,14 +171,21 @@ def test_few_rows_give_an_infinite_interval():
     assert half.release(half.candidates(1.0), np.full((2, 67), 2.5), Randomness(1)).tolist() == [np.inf] * 2
 
 
-def p_value(half, other, draws=4000):
-    """Of draws of one law, against the other's; pairs where there are two."""
+@functools.cache
+def draws_of(half, draws):
+    """The levels, and the places of so many pairs of half-widths among the candidates."""
     y, rng = np.random.default_rng(5).normal(size=half.rows), Randomness(6)
     widths = half.candidates(1.0)
     levels = column_levels(y, 0.02, widths)
+    return levels, np.searchsorted(widths, [half.release(widths, levels, rng) for _ in range(draws)])
+
+
+def p_value(half, other, draws=4000):
+    """Of draws of one law, against the other's; pairs where there are two."""
+    widths = half.candidates(1.0)
+    levels, drawn = draws_of(half, draws)
     laws = [law(other, side) for side in sides(half, levels)]
     expected = draws * (laws[0] if half.ends == 1 else np.multiply.outer(*laws).ravel())
-    drawn = np.searchsorted(widths, [half.release(widths, levels, rng) for _ in range(draws)])
     cells = drawn[:, 0] if half.ends == 1 else drawn @ [len(widths) + 1, 1]
     assert half.ends == 2 or np.array_equal(drawn[:, 0], drawn[:, 1])
     seen = np.bincount(cells, minlength=len(expected))

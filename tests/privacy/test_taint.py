@@ -176,12 +176,13 @@ _PUBLIC = {
 
 def everything(fit):
     """Whatever can be had from a result, as one list of texts and bytes."""
+    summary = fit.summary()
     out = [
         repr(fit.to_dict()),
-        str(fit.summary()),
+        str(summary),
         repr(fit),
         repr(fit.tidy().to_dict("list")),
-        fit.summary().as_html(),
+        summary.as_html(),
         pickle.dumps(fit),
     ]
     # fixed effects of units have no predictions

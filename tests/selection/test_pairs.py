@@ -111,18 +111,21 @@ def adversarial():
         kinked = np.where(abs(up - n / 2) < REACH, n - up, up)
         columns = up, -up, rare, half, kinked, np.zeros(n)
         for a, b, y in itertools.product(columns, columns, (up, -up, kinked, rare)):
+            rows = np.column_stack([a, b, y])
             for record in itertools.product((-n, n / 2, 2 * n), repeat=3):
-                yield np.column_stack([a, b, y]), n // 2, np.array(record)
+                yield rows, n // 2, np.array(record)
 
 
 def moves(statistic, columns, replace=False):
     """How the statistic moves when a record joins, or takes the place of another, over all cases."""
-    out = []
+    out, before, last = [], None, None
     for rows, place, record in adversarial():
         if replace and place == len(rows):
             continue
         after = np.insert(np.delete(rows, place, 0) if replace else rows, place, record, axis=0)
-        out.append(statistic(after, columns) - statistic(rows, columns))
+        if rows is not last:
+            before, last = statistic(rows, columns), rows
+        out.append(statistic(after, columns) - before)
     return out
 
 
