@@ -42,9 +42,10 @@ docs:
 
 lint:
 	@tools/setup.sh test
-	$(PY) -m ruff check dpstats tests benchmarks examples vignettes docs noxfile.py
-	$(PY) -m ruff format --check dpstats tests benchmarks examples vignettes docs noxfile.py
+	$(PY) -m ruff check dpstats tests benchmarks examples vignettes docs tools noxfile.py
+	$(PY) -m ruff format --check dpstats tests benchmarks examples vignettes docs tools noxfile.py
 	$(PY) -m mypy
+	$(PY) tools/check_r.py
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache

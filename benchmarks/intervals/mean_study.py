@@ -30,6 +30,7 @@ LAWS = {
     "t(3)": (lambda g, n: g.standard_t(3, n), 0.0),
     "log-normal(1)": (lambda g, n: g.lognormal(0, 1, n), math.exp(0.5)),
     "log-normal(1.5)": (lambda g, n: g.lognormal(0, 1.5, n), math.exp(1.125)),
+    "log-normal(2)": (lambda g, n: g.lognormal(0, 2, n), math.exp(2)),
     "exponential": (lambda g, n: g.exponential(1, n), 1.0),
     "Pareto(2.5)": (lambda g, n: 1 + g.pareto(2.5, n), 2.5 / 1.5),
     "0/1, 10 %": (lambda g, n: (g.random(n) < 0.1) * 1.0, 0.1),

@@ -9,7 +9,15 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from dpstats.data.batches import BATCH_ROWS, Batch, Source, arrow_batch, describe_pandas_frame, read_safely
+from dpstats.data.batches import (
+    BATCH_ROWS,
+    Batch,
+    Source,
+    arrow_batch,
+    describe_pandas_frame,
+    nameless,
+    read_safely,
+)
 from dpstats.data.columns import describe_narwhals, untyped
 from dpstats.data.guessed import check_dask, check_spark
 from dpstats.data.pandas_column import PandasColumn
@@ -33,8 +41,8 @@ class ClusterSource(Source):
 
     in_memory, foreign = False, True
 
-    def __init__(self, columns: Iterable[Column]) -> None:
-        super().__init__(columns)
+    def __init__(self, columns: Iterable[Column], nameless: bool = False) -> None:
+        super().__init__(columns, nameless)
         self._engines: list[Engine] = []
 
     def _engine(self, names: list[str]) -> Engine:
@@ -267,9 +275,8 @@ class DaskSource(ClusterSource):
         read_safely(lambda: check_dask(frame))
         check_dask_workers()
         # dask makes texts of objects
-        super().__init__(
-            untyped(fact.name) if fact.dtype == "string" else fact for fact in describe_pandas_frame(frame)
-        )
+        facts = [untyped(c.name) if c.dtype == "string" else c for c in describe_pandas_frame(frame)]
+        super().__init__(facts, nameless(frame.columns))
         self._frame = frame
 
     def _engine(self, names: list[str]) -> Engine:

@@ -71,6 +71,8 @@ class Schema:
     ----------
     columns : tuple of Column
         In the order of the source.
+    nameless : bool, optional
+        Whether the source has other columns, whose names are no strings: no formula can name them.
 
     Examples
     --------
@@ -83,6 +85,7 @@ class Schema:
     """
 
     columns: tuple[Column, ...]
+    nameless: bool = False
 
     @classmethod
     def of(cls, source: Any, *, levels: Levels | None = None, bounds: Bounds | None = None) -> "Schema":
@@ -121,7 +124,7 @@ class Schema:
             with about("bounds"):
                 column = self[name]
             columns[name] = _with_bounds(column, columns[name], pair)
-        return Schema(tuple(columns.values()))
+        return Schema(tuple(columns.values()), self.nameless)
 
     def select(self, names: Container[str], declared: Container[str]) -> "Schema":
         """Return the schema of the columns in `names` alone, in their order here: what results keep.
@@ -141,6 +144,21 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
+
+    def whole(self) -> tuple[str, ...]:
+        """The names of all columns there are, for what stands for them.
+
+        Raises
+        ------
+        SchemaError
+            If some have names that are no strings.
+        """
+        if self.nameless:
+            raise SchemaError(
+                "names of some columns of the data are no strings, so that no formula can name them: "
+                "data.columns = data.columns.astype(str)."
+            )
+        return self.names
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:

@@ -13,7 +13,15 @@ import narwhals.dependencies as libraries
 import numpy as np
 import pandas as pd
 
-from dpstats.data.batches import BATCH_ROWS, Batch, Source, arrow_batch, describe_pandas_frame, read_safely
+from dpstats.data.batches import (
+    BATCH_ROWS,
+    Batch,
+    Source,
+    arrow_batch,
+    describe_pandas_frame,
+    nameless,
+    read_safely,
+)
 from dpstats.data.clusters import DaskSource, SparkSource
 from dpstats.data.columns import (
     NumpyColumn,
@@ -39,7 +47,7 @@ __all__ = ["open_source"]
 
 class _PandasSource(Source):
     def __init__(self, frame: Any) -> None:
-        super().__init__(describe_pandas_frame(frame))
+        super().__init__(describe_pandas_frame(frame), nameless(frame.columns))
         self._frame = frame
 
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
@@ -58,7 +66,7 @@ class _MappingSource(Source):
                 lengths.add(len(values))
         if len(lengths) > 1:
             raise SchemaError("the columns of the data have different lengths.")
-        super().__init__(facts)
+        super().__init__(facts, nameless(data))
         self._rows = max(lengths, default=0)
 
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
@@ -205,7 +213,8 @@ class _NarwhalsSource(Source):
 
     def __init__(self, frame: Any) -> None:
         if frame.implementation.is_pandas_like():
-            super().__init__(describe_pandas_frame(frame.to_native()))
+            native = frame.to_native()
+            super().__init__(describe_pandas_frame(native), nameless(native.columns))
         else:
             super().__init__(describe_narwhals(*item) for item in frame.collect_schema().items())
         self._frame = frame

@@ -44,7 +44,7 @@ class Listing:
     def of(cls, columns: Sequence[str] | None, schema: Schema, apart: Sequence[str | None] = ()) -> "Listing":
         """The named columns, or all but those set `apart`; an error if a named one cannot be described."""
         if columns is None:
-            found = [c for c in schema if c.name not in apart]
+            found = [schema[name] for name in schema.whole() if name not in apart]
             usable = [c for c in found if c.kind in (*_NUMBERS, "truth", "factor")]
             if not usable:
                 raise SchemaError("no column can be described: texts need declared levels, levels={...}.")

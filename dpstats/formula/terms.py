@@ -5,7 +5,7 @@ Nothing here looks at what a factor says (:mod:`dpstats.formula.factors` does), 
 
 import ast
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from math import comb
 from typing import Any
@@ -15,7 +15,7 @@ from patsy.desc import Evaluator, ModelDesc
 from patsy.parse_formula import ParseNode, Token, parse_formula
 
 from dpstats.data.schema import Schema, in_formula
-from dpstats.errors import FormulaError
+from dpstats.errors import FormulaError, SchemaError
 from dpstats.formula.grammar import ALLOWED, Name, names_in, parse, translate
 
 __all__ = ["parse_terms", "with_offset"]
@@ -51,7 +51,7 @@ def parse_terms(
         raise FormulaError(f"the formula has more than {MAX_LENGTH:,} characters.")
     with _parsing(formula):
         tree = _tree(formula)
-        _expand_dot(tree, [name for name in schema.names if name not in aside])
+        _expand_dot(tree, schema, aside)
         _check_responses(tree.args[0], formula)
         if _term_bound(tree.args[0]) + _term_bound(tree.args[1]) > MAX_TERMS:
             raise FormulaError(f"the formula {_short(formula)} has more than {MAX_TERMS:,} terms.")
@@ -73,7 +73,7 @@ def with_offset(formula: str, expression: str) -> str:
 def _parsing(formula: str) -> Iterator[None]:
     try:
         yield
-    except FormulaError:
+    except (FormulaError, SchemaError):
         raise
     except patsy.PatsyError as error:
         raise _unparsable(formula, f": {error.message}") from None
@@ -159,7 +159,7 @@ def _children_first(tree: ParseNode) -> Iterator[ParseNode]:
     return reversed(order)
 
 
-def _expand_dot(tree: ParseNode, columns: Sequence[str]) -> None:
+def _expand_dot(tree: ParseNode, schema: Schema, aside: Container[object]) -> None:
     """Replace ``.`` on the right-hand side by the columns that the left-hand side does not name."""
     dots = [node for node in _children_first(tree) if _text(node) == "."]
     if not dots:
@@ -169,7 +169,7 @@ def _expand_dot(tree: ParseNode, columns: Sequence[str]) -> None:
         raise FormulaError("'.' stands for the other columns, so it can only be used to the right of '~'.")
     codes = [code for node in lhs if (code := _text(node)) is not None]
     responses = {name for code in codes for name in names_in(translate(parse(code), code))}
-    names = [name for name in columns if name not in responses]
+    names = [name for name in schema.whole() if name not in aside and name not in responses]
     if not names:
         raise FormulaError("'.' stands for the other columns, but there are none.")
     for node in dots:

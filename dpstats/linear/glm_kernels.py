@@ -6,8 +6,11 @@ range adds nothing.
 
 Common parameters: ``u`` (k,) the coefficients; `counts` whether the mean is ``exp(eta)`` (else it is
 ``1 / (1 + exp(-eta))``); `top` the largest ``eta`` (and, for shares, minus the least); `clip` the largest
-norm of a row's part of the score; `radius2` the largest norm of its part of the information.
+norm of a row's part of the score; `radius2` the largest norm of its part of the information; `dispersion`
+``phi``, how many times their mean the variance of counts is (of 1/2, that of fair coins, none is skewed).
 """
+
+import math
 
 import numpy as np
 
@@ -32,6 +35,9 @@ _SHORTEST = 1e-280
 """Squared norms of rows that are no rows of zeros are larger."""
 _RARE = 0.25
 """Means up to which a count is taken for an event that is there or not."""
+_NARROWEST, _WIDEST = 1e-6, 6.0
+"""Limits of a residual, in standard deviations, between which its skewness is allowed for."""
+_ROOT_TWO, _ROOT_TWO_PI = math.sqrt(2.0), math.sqrt(2.0 * math.pi)
 _LEAST_WEIGHT = 1e-280
 """Weights of rows below that have lost their digits."""
 LEAST = 60.0
@@ -60,15 +66,27 @@ def _row(v, response, offset, u, counts, top):
 
 
 @kernel(inline="always")
-def _centre(mean, most):
+def _centre(mean, most, dispersion):
     """Where a count's residual of at most ``c = most`` is taken from, its derivative by the mean, and its
     variance there if the mean is small (else 0).
 
     Of a rare event, which is there with the probability of the mean, ``t = c m / (1 - m)`` leaves the limited
     residual with the mean 0, if that is less than the mean: one about the mean would take rare events off.
+
+    Other counts of the variance ``phi m`` have a third central moment of ``k phi m``: ``k = 2 phi - 1`` if
+    they are Poisson or binomial. More dispersed ones have that (negative binomial) or less (with many zeros):
+    they are taken to have ``k = phi``. Of a normal variable bent to be so skewed (Cornish and Fisher) the
+    limited residual has the mean 0 about ``t = m - k a f(a) / (6 F(a) - 3)``, with the normal density ``f``
+    and distribution ``F``, and ``a = c / sqrt(phi m)``.
     """
     if not 0.0 < mean < _RARE:
-        return mean, 1.0, 0.0
+        at = most / np.sqrt(dispersion * mean) if mean > 0.0 else np.inf
+        if not _NARROWEST < at < _WIDEST:
+            return mean, 1.0, 0.0
+        density = np.exp(-at * at / 2.0) / _ROOT_TWO_PI
+        within = math.erf(at / _ROOT_TWO)
+        skewed = min(2.0 * dispersion - 1.0, dispersion)
+        return mean - skewed * at * density / (3.0 * within), 1.0, 0.0
     if most >= 1.0 - mean:
         return mean, 1.0, mean * (1.0 - mean)
     share = most / (1.0 - mean)
@@ -76,7 +94,7 @@ def _centre(mean, most):
 
 
 @kernel(inline="always")
-def _part(r, variance, far, norm2, counts, clip, radius2):
+def _part(r, variance, far, norm2, counts, clip, radius2, dispersion):
     """The residual of a row's part of the score, its weight, and that of its part of the information."""
     weight = 1.0
     if variance * norm2 > radius2:
@@ -85,7 +103,7 @@ def _part(r, variance, far, norm2, counts, clip, radius2):
     if weight < _LEAST_WEIGHT or not length > 0.0:
         return 0.0, 0.0, 0.0
     if counts:
-        centre, fall, _ = _centre(variance, clip / length)
+        centre, fall, _ = _centre(variance, clip / length, dispersion)
         r += variance - centre
         if length * abs(r) > clip:
             # the part of a count no longer moves with the coefficients
@@ -100,7 +118,7 @@ def _part(r, variance, far, norm2, counts, clip, radius2):
 def _model_variance(mean, norm2, clip, radius2):
     """The variance that a row's part of the score has as a rare event, over its squared length."""
     weight = min(1.0, radius2 / max(mean * norm2, _SHORTEST))
-    return weight * weight * _centre(mean, clip / max(weight * np.sqrt(norm2), _SHORTEST))[2]
+    return weight * weight * _centre(mean, clip / max(weight * np.sqrt(norm2), _SHORTEST), 0.5)[2]
 
 
 @kernel(inline="always")
@@ -133,7 +151,7 @@ def answers(Z, R, u, counts, top, V, Y):
 
 
 @kernel
-def score(V, R, u, counts, top, clip, radius2, units, total):
+def score(V, R, u, counts, top, clip, radius2, dispersion, units, total):
     """``total += sum_i f_i v_i r_i``, (2, k), terms rounded to multiples of ``1/units``.
 
     ``units`` is a power of two with ``units clip <= 2^42``; `total` holds ``2^32 total[0] + total[1]`` units.
@@ -144,7 +162,7 @@ def score(V, R, u, counts, top, clip, radius2, units, total):
         for i in range(start, min(start + TILE, len(V))):
             prefetch(V, i)
             r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
-            r, weight, _ = _part(r, variance, far, norm2, counts, clip, radius2)
+            r, weight, _ = _part(r, variance, far, norm2, counts, clip, radius2, dispersion)
             factor = weight * r
             if abs(factor) < np.inf and factor != 0.0:
                 factor *= units
@@ -155,7 +173,7 @@ def score(V, R, u, counts, top, clip, radius2, units, total):
 
 
 @kernel
-def information(V, R, u, counts, top, clip, radius2, squared, secant, units, gram):
+def information(V, R, u, counts, top, clip, radius2, dispersion, squared, secant, units, gram):
     """``gram += sum_i f_i w_i v_i v_i'``, (2, k, k), ``w`` the variance; ``f`` is 0 for a count whose part of
     the score is shortened, or whose mean is the largest; with `secant` it has the slope of a secant instead.
     A count's ``f`` has the derivative of its centre as a factor. With `squared` the variance of the part of
@@ -168,7 +186,7 @@ def information(V, R, u, counts, top, clip, radius2, squared, secant, units, gra
             i = start + t
             prefetch(V, i)
             r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
-            moved, weight, slope = _part(r, variance, far, norm2, counts, clip, radius2)
+            moved, weight, slope = _part(r, variance, far, norm2, counts, clip, radius2, dispersion)
             if counts and squared:
                 variance, slope = _model_variance(variance, norm2, clip, radius2), 1.0
             elif counts and (slope == 0.0 or variance >= most):
@@ -185,7 +203,7 @@ def information(V, R, u, counts, top, clip, radius2, squared, secant, units, gra
 
 
 @kernel
-def part_gram(V, R, u, counts, top, clip, radius2, cut, units, gram):
+def part_gram(V, R, u, counts, top, clip, radius2, dispersion, cut, units, gram):
     """``gram += sum_i p_i p_i'``, (2, k, k), ``p`` a row's part of the score shortened to the norm `cut`."""
     tile = np.empty((u.size, TILE))
     for start in range(0, len(V), TILE):
@@ -194,7 +212,7 @@ def part_gram(V, R, u, counts, top, clip, radius2, cut, units, gram):
             i = start + t
             prefetch(V, i)
             r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
-            r, weight, _ = _part(r, variance, far, norm2, counts, clip, radius2)
+            r, weight, _ = _part(r, variance, far, norm2, counts, clip, radius2, dispersion)
             factor = weight * r
             length = abs(factor) * np.sqrt(norm2)
             if length > cut:
@@ -212,7 +230,7 @@ def part_octaves(V, R, u, counts, top, radius2, hist):
     for i in range(len(V)):
         prefetch(V, i)
         r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
-        factor = _part(r, variance, far, norm2, counts, np.inf, radius2)[1] * r
+        factor = _part(r, variance, far, norm2, counts, np.inf, radius2, 0.5)[1] * r
         square[0] = factor * factor * norm2
         hist[1 if r > 0.0 else 0, octave(bits[0])] += 1
 
@@ -225,7 +243,7 @@ def part_squares(V, R, u, counts, top, radius2, ceiling, units, total):
         for i in range(start, min(start + TILE, len(V))):
             prefetch(V, i)
             r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
-            factor = _part(r, variance, far, norm2, counts, np.inf, radius2)[1] * r
+            factor = _part(r, variance, far, norm2, counts, np.inf, radius2, 0.5)[1] * r
             square = factor * factor * norm2
             part += np.rint(units * (square if square < ceiling else ceiling))
         total[0, 0], total[1, 0] = carried(total[0, 0], total[1, 0], part)

@@ -51,12 +51,21 @@ class Parts:
         The largest linear predictor.
     clip, radius2 : float
         ``C`` and ``R^2``.
+    dispersion : float
+        How many times their mean the variance of counts is, as far as what is skewed is allowed for: with 1/2
+        nothing is.
     """
 
     counts: bool
     top: float
     clip: float
     radius2: float
+    dispersion: float = 0.5
+
+    @property
+    def limits(self) -> tuple[bool, float, float, float, float]:
+        """As the kernels take them."""
+        return self.counts, self.top, self.clip, self.radius2, self.dispersion
 
 
 def release_score(rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng: Randomness) -> Floats:
@@ -79,7 +88,7 @@ def release_score(rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng
     units = units_of(parts.clip)
 
     def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
-        kernels.score(V, R, u, parts.counts, parts.top, parts.clip, parts.radius2, units, state)
+        kernels.score(V, R, u, *parts.limits, units, state)
 
     total = sum_bounded(rows, (len(u),), units, update)
     return gaussian(total, (1 + SUMMATION) * parts.clip, mu, rng)
@@ -100,10 +109,10 @@ def release_information(
     **Privacy.** A record adds or removes one matrix of Frobenius norm ``f w |v|^2 <= R^2``: ``mu``-GDP under
     add-remove. Argument: ``docs/privacy/logit.md``.
     """
-    units, limits = units_of(parts.radius2), (parts.top, parts.clip, parts.radius2)
+    units = units_of(parts.radius2)
 
     def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
-        kernels.information(V, R, u, parts.counts, *limits, False, secant, units, state)
+        kernels.information(V, R, u, *parts.limits, False, secant, units, state)
 
     total = sum_bounded(rows, (len(u), len(u)), units, update)
     return symmetric_gaussian(total, (1 + SUMMATION) * parts.radius2, mu, rng)
@@ -125,10 +134,10 @@ def release_model_variance(
     ``mu``-GDP under add-remove. Argument: ``docs/privacy/logit.md``, ``docs/privacy/poisson.md``.
     """
     most = min(parts.radius2, parts.clip**2)
-    units, limits = units_of(most), (parts.top, parts.clip, parts.radius2)
+    units = units_of(most)
 
     def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
-        kernels.information(V, R, u, parts.counts, *limits, True, False, units, state)
+        kernels.information(V, R, u, *parts.limits, True, False, units, state)
 
     total = sum_bounded(rows, (len(u), len(u)), units, update)
     return symmetric_gaussian(total, (1 + SUMMATION) * most, mu, rng)
@@ -149,7 +158,7 @@ def release_outer(
     units = units_of(cut**2)
 
     def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
-        kernels.part_gram(V, R, u, parts.counts, parts.top, parts.clip, parts.radius2, cut, units, state)
+        kernels.part_gram(V, R, u, *parts.limits, cut, units, state)
 
     total = sum_bounded(rows, (len(u), len(u)), units, update)
     return symmetric_gaussian(total, (1 + SUMMATION) * cut**2, mu, rng)

@@ -1,4 +1,4 @@
-r"""Tails of products of a score, as released counts by half-octave show them.
+r"""Tails of products of a score and of values, as released counts by half-octave show them.
 
 The counts of one sign are compared with a family of tails, those of Weibull laws alone and mixed with a far
 component; a posterior over the family says how much may lie beyond a clip.
@@ -13,7 +13,7 @@ import numpy as np
 from dpstats._types import Floats, Integers
 from dpstats.engines.memory import empty
 
-__all__ = ["CLIPS", "EDGES", "GRID", "MISFIT", "ODDS", "TAIL", "Tail", "squares_beyond"]
+__all__ = ["CLIPS", "EDGES", "GRID", "MISFIT", "ODDS", "PRODUCTS", "TAIL", "Family", "Tail", "squares_beyond"]
 
 EDGES = np.array([-3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22])
 """Cells of products, in half-octaves about their typical size; the first and the last are open."""
@@ -22,12 +22,8 @@ TAIL = 4
 GRID = 2.0 ** (np.arange(97) / 8)
 CLIPS = np.arange(8, 73, 4)
 """Clips that are tried: twice the typical size and more, by half-octaves; indices of the grid."""
-_SHAPES = {0.2: 0.05, 0.5: 0.15, 1.0: 0.3, 1.5: 0.3, 2.0: 0.2}
 _INDICES = 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0
 _FAR_SHARES = 0.01, 0.03, 0.1, 0.3
-_FAR = {1.0: (0.06, (0.03, 0.1, 0.3)), 0.25: (0.01, (0.4, 0.8, 1.6))}
-"""Prior weights of shapes, tail indices at the typical size, and far components: exponential tails in 6 % of
-the prior, long ones in 1 %."""
 MISFIT = 0.2
 """No tail of the family fits cells better than within a fifth."""
 ODDS = 7.0
@@ -37,6 +33,35 @@ _LAST, _LAST_SEEN = 0.05, 1.0
 where a table has one: with squares of what is farther out, intervals would be too wide however large eps."""
 _NO_WEIGHT = 1e-6
 """Pairs of tails with less of the posterior are left out."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Tails that may be: Weibull laws alone, and mixed with a far component.
+
+    Attributes
+    ----------
+    edges : tuple of int
+        Lower edges of the cells that are fitted, in half-octaves above that of the first; the last is open.
+    shapes : tuple of (float, float, tuple of float)
+        Shapes, their prior weights with each index, and the tail indices at the first edge.
+    far : tuple of (float, float, tuple of float)
+        Likewise of far components, weights with all indices together.
+    """
+
+    edges: tuple[int, ...]
+    shapes: tuple[tuple[float, float, tuple[float, ...]], ...]
+    far: tuple[tuple[float, float, tuple[float, ...]], ...]
+
+
+PRODUCTS = Family(
+    tuple(int(edge - EDGES[TAIL - 1]) for edge in EDGES[TAIL - 1 :]),
+    tuple((shape, weight, _INDICES) for shape, weight in
+          ((0.2, 0.05), (0.5, 0.15), (1.0, 0.3), (1.5, 0.3), (2.0, 0.2))),
+    ((1.0, 0.06, (0.03, 0.1, 0.3)), (0.25, 0.01, (0.4, 0.8, 1.6))),
+)  # fmt: skip
+"""Of products of a score, at their typical size: exponential far components have 6 % of the prior, long ones
+1 %."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +75,26 @@ class Tail:
         Mean excess over every clip.
     beyond : (grid,) array
         Median share of the rows beyond every size.
+    prior : (models,) array
+        Logarithms of the prior weights.
     """
 
     weights: Floats
     excesses: Floats
     beyond: Floats
+    prior: Floats
 
     @classmethod
-    def of(cls, counts: Floats, sd: float, count: float, misfit: float | Floats = MISFIT) -> "Tail":
+    def of(
+        cls,
+        counts: Floats,
+        sd: float,
+        count: float,
+        misfit: float | Floats = MISFIT,
+        family: Family = PRODUCTS,
+    ) -> "Tail":
         """The posterior from released counts by cell, which no tail fits better than within `misfit`."""
-        survival, cells, prior = _tails()
+        survival, cells, prior = _tails(family)
         rows = np.full(len(prior), max(float(counts.sum()), sd))
         # (in the same memory: on some systems new pages take longer than the arithmetic)
         expected, variance, weighted = (empty(*cells.shape) for _ in range(3))
@@ -88,7 +123,7 @@ class Tail:
             np.add.reduceat((part[1:] + part[:-1]) * widths[first:last], [0], axis=0, out=excesses[i : i + 1])
         np.cumsum(excesses[::-1], axis=0, out=excesses[::-1])
         held[held < _LAST_SEEN / count] = 0.0
-        return cls(weights, excesses.T, _weighted_median(held.T, weights))
+        return cls(weights, excesses.T, _weighted_median(held.T, weights), prior)
 
     def median(self) -> Floats:
         """Of the mean excess over every clip, (clips,)."""
@@ -122,7 +157,7 @@ class Tail:
     def _with(self, other: "Tail") -> tuple[Floats, Floats, Floats]:
         """Posterior weights of this tail and the other if they tell nothing of each other, and, as odds to
         that, of both having one tail."""
-        prior = np.exp(_tails()[2])
+        prior = np.exp(self.prior)
         here, there = (tail.weights / tail.weights.sum() for tail in (self, other))
         return here, there, ODDS * here * there / (prior / prior.sum())
 
@@ -139,21 +174,21 @@ def squares_beyond(beyond: Floats) -> Floats:
 
 
 @functools.cache
-def _tails() -> tuple[Floats, Floats, Floats]:
+def _tails(family: Family) -> tuple[Floats, Floats, Floats]:
     """Shares beyond the points of the grid, (grid, models), those in the cells that are fitted, (cells,
     models), and logarithms of the models' prior weights."""
     tails, weights = [], []
-    for shape, weight in _SHAPES.items():
-        for index in _INDICES:
+    for shape, weight, indices in family.shapes:
+        for index in indices:
             near = _weibull(index, shape)
             tails.append(near)
-            weights.append(weight * (1 - sum(far_weight for far_weight, _ in _FAR.values())))
-            for far_shape, (far_weight, far_indices) in _FAR.items():
+            weights.append(weight * (1 - sum(far_weight for _, far_weight, _ in family.far)))
+            for far_shape, far_weight, far_indices in family.far:
                 for share, far in itertools.product(_FAR_SHARES, far_indices):
                     tails.append((1 - share) * near + share * _weibull(far, far_shape))
                     weights.append(weight * far_weight / len(_FAR_SHARES) / len(far_indices))
     survival = np.array(tails)
-    at = 4 * (EDGES[TAIL - 1 :] - EDGES[TAIL - 1])
+    at = 4 * np.array(family.edges)
     cells = survival[:, at] - np.append(survival[:, at[1:]], np.zeros((len(tails), 1)), axis=1)
     return np.ascontiguousarray(survival.T), np.ascontiguousarray(cells.T), np.log(weights)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats._types import Floats, Integers
+from dpstats.linear.tails import CLIPS, GRID, Family, Tail
 from dpstats.mechanisms._kernels import EXPONENT
 
 __all__ = ["EDGES", "Limit", "choose_limit", "unseen_note", "unseen_rows"]
@@ -40,6 +41,23 @@ _SEEN = 200.0
 """Rows, in units of the noise of a count, from which a tail is followed at all."""
 _ENOUGH = 12.0
 """So are the rows in visible cells, in units of the noise of a cell: of fewer, what is seen is chance."""
+_NEAR = 7
+"""The first of the cells, all of them, to which tails are fitted: from the typical size on."""
+_ORDINARY = 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0
+_VALUES = Family(
+    tuple(int(edge) for edge in _HALF_OCTAVES[_NEAR - 1 :]),
+    (
+        (0.05, 0.05, (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)),
+        (0.2, 0.2, _ORDINARY),
+        (0.5, 0.25, _ORDINARY),
+        (1.0, 0.25, _ORDINARY),
+        (1.5, 0.15, _ORDINARY),
+        (2.0, 0.1, _ORDINARY),
+    ),
+    ((1.0, 0.03, (0.03, 0.1, 0.3)), (0.25, 0.01, (0.4, 0.8, 1.6))),
+)
+"""Values of columns have longer tails than products of a score: incomes, and sizes of firms. A Weibull tail
+of the shape .05 is nearly a power law."""
 
 
 @dataclass(frozen=True)
@@ -165,24 +183,34 @@ def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit
     beyond_count = top * 2.0 ** (np.arange(_FAR) / 2 + 0.25), _beyond(both, k, spread)
     limits = top * 2.0 ** (np.arange(_STEPS) / 2)
     lean, most = _lean(both, difference, k, spread)
-    tau, lost = float(limits[1]), 0.0
+    tau, lost, error = float(limits[1]), 0.0, 0.0
     if followed and lean:
         cut_off = np.array([beyond_count[1] @ np.maximum(beyond_count[0] - c, 0.0) for c in limits])
         bias = most * cut_off / count / 2
         best = int(np.argmin((limits * noise) ** 2 + bias**2))
         tau, lost = float(limits[best]), float(bias[best])
+        error = max(lost, _error_of_removed(counts, sd, count, tau, lean * lost))
     inner = 2.0 ** _WIDTHS[visible]
     squares = _LOWER[visible] ** 2 * (inner - 1) / np.log(inner)
     return Limit(
         tau,
         lean * lost,
-        lost,
+        error,
         followed,
         math.sqrt(float(both[visible] @ squares) / count),
         np.concatenate([np.maximum(both[far], 0.0), beyond_count[1] / 2]) / count,
         np.concatenate([_LOWER[far] * 2.0 ** (_WIDTHS[far] / 4), beyond_count[0]]),
         len(far) - len(visible),
     )
+
+
+def _error_of_removed(counts: Floats, sd: float, count: float, tau: float, removed: float) -> float:
+    """Root mean square of what `removed` misses, over the tails that the counts leave possible."""
+    below, above = (Tail.of(cells[_NEAR:], sd, count, family=_VALUES) for cells in counts)
+    at = int(np.argmin(np.abs(np.log(GRID[CLIPS] / tau))))
+    low, high, weights = below.pairs(above)
+    missed = above.excesses[high, at] - below.excesses[low, at] - removed
+    return math.sqrt(float(weights @ missed**2))
 
 
 def _with_others(counts: Floats, alone: Integers, sd: float) -> tuple[Integers, bool]:

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy import exp, log, log10, sqrt  # noqa: F401  (for patsy, which evaluates formulas here)
 
+import dpstats
 from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
 from dpstats.errors import DpstatsError, FormulaError, SchemaError
@@ -383,6 +384,18 @@ def test_dot_stands_for_the_other_columns():
 def test_a_dot_quotes_the_names_that_need_it(name):
     names = design_of("y ~ .", pd.DataFrame({name: [1.0, 2.0], "y": [0.0, 1.0]})).column_names
     assert names == ("Intercept", f"Q({json.dumps(name, ensure_ascii=False)})")
+
+
+@pytest.mark.parametrize("name", [0, 1.5, ("a", "b"), None])
+def test_a_dot_stands_for_no_columns_without_names(name):
+    """It left them out: of a frame made from an array, all."""
+    data = {name: [1.0, 2.0], "y": [0.0, 1.0], "x": [2.0, 1.0]}
+    for table in (data, pd.DataFrame(list(data.values()), index=pd.Index(data, tupleize_cols=False)).T):
+        with pytest.raises(SchemaError, match="no strings"):
+            design_of("y ~ .", table)
+        with pytest.raises(SchemaError, match="no strings"):
+            dpstats.describe(table, eps=1)
+        assert design_of("y ~ x", table).column_names == ("Intercept", "x")
 
 
 def test_a_column_with_the_name_of_the_constant():

@@ -102,7 +102,7 @@ def test_the_allowance_is_over_pairs_of_tails(tails, monkeypatch):
     at = np.flatnonzero(np.isclose(families.GRID[families.CLIPS], got.norm))[0]
     misfit = np.array([0.2] * 4 + [0.05] * 8)
     minus, plus = (families.Tail.of(c[families.TAIL :], 5.0, n, misfit) for c in counts)
-    prior = np.exp(families._tails()[2])
+    prior = np.exp(families._tails(families.PRODUCTS)[2])
     prior /= prior.sum()
     weights = (np.outer(prior, prior) + 7 * np.diag(prior)) * np.outer(minus.weights, plus.weights)
     weights /= np.outer(prior, prior)
@@ -134,7 +134,10 @@ def test_with_many_rows_cells_far_out_say_how_far_a_tail_goes(monkeypatch):
     calibrated_clip(*given)
 
     def error(misfit):
-        cells, weights = families._tails()[1], of(given[1][1, TAIL:], 2.0, given[4], misfit).weights
+        cells, weights = (
+            families._tails(families.PRODUCTS)[1],
+            of(given[1][1, TAIL:], 2.0, given[4], misfit).weights,
+        )
         expected = CELLS.sum() * (cells @ weights) / weights.sum()
         return np.max(np.abs(expected[6:9] / CELLS[6:9] - 1))
 

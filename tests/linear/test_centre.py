@@ -1,9 +1,11 @@
-"""Where counts are limited from: the centre of rare events, its derivative, and their variance."""
+"""Where counts are limited from: the centres of rare events and of skewed counts, derivatives, variances."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpstats.linear import glm_kernels
 from dpstats.linear.glm_kernels import _centre
@@ -22,41 +24,72 @@ def moments(t, mean, most):
 @pytest.mark.parametrize("mean", MEANS)
 def test_rare_events_that_are_limited_have_the_mean_zero_about_it(mean):
     for most in LIMITS:
-        t, fall, variance = _centre(mean, most)
+        t, fall, variance = _centre(mean, most, 0.5)
         first, second = moments(t, mean, most)
         assert abs(first) < 1e-15 and variance == pytest.approx(second, rel=1e-9)
         h = 1e-6 * mean
-        low, high = (_centre(mean + s * h, most)[0] for s in (-1, 1))
+        low, high = (_centre(mean + s * h, most, 0.5)[0] for s in (-1, 1))
         assert fall == pytest.approx((high - low) / (2 * h), rel=1e-3) or (mean > 0.9 * (1 - most) > 0)
         # limiting adds nothing to a variance
         assert variance <= mean and variance <= most**2
 
 
 @pytest.mark.parametrize("mean", [0.25, 0.6, 3.0, 1e6, math.inf])
-def test_other_counts_are_limited_about_their_mean(mean):
-    """Counts that are no events may vary less or more than the model says, and the centre with it."""
+def test_counts_that_are_not_skewed_or_not_limited_are_taken_about_their_mean(mean):
     for most in (1e-300, 0.3, 1e9, math.inf):
-        assert _centre(mean, most) == (mean, 1.0, 0.0)
+        assert _centre(mean, most, 0.5) == (mean, 1.0, 0.0)
+    for most in (0.0, 1e-300, 6.01 * math.sqrt(3 * mean), math.inf):
+        assert _centre(mean, most, 3.0) == (mean, 1.0, 0.0)
+
+
+def poisson(k, mean):
+    return stats.poisson.pmf(k, mean)
+
+
+def negative_binomial(k, mean):
+    """Of which the variance is 1.5 times the mean."""
+    return stats.nbinom.pmf(k, 2 * mean, 2 / 3)
+
+
+def binomial(k, mean):
+    """Of four times the mean of trials, between two whole numbers of them in proportion."""
+    low, part = divmod(4 * mean, 1)
+    return (1 - part) * stats.binom.pmf(k, low, 0.25) + part * stats.binom.pmf(k, low + 1, 0.25)
+
+
+@pytest.mark.parametrize(("law", "dispersion"), [(poisson, 1.0), (negative_binomial, 1.5), (binomial, 0.75)])
+def test_limited_counts_have_nearly_the_mean_zero_about_it(law, dispersion):
+    """Over means from .6 to 8, as counts have few values: a third of what they have about their mean."""
+    k = np.arange(200)
+    for limit in (0.5, 0.7, 1.0, 1.5, 2.0):
+        about_mean, about_centre = [], []
+        for mean in np.geomspace(0.6, 8, 400):
+            most = limit * math.sqrt(dispersion * mean)
+            for found, at in ((about_mean, mean), (about_centre, _centre(mean, most, dispersion)[0])):
+                found.append(law(k, mean) @ np.clip(k - at, -most, most) / most)
+        assert abs(np.mean(about_centre)) < -np.mean(about_mean) / 3
 
 
 def test_numbers_that_are_none_are_no_harm():
-    for mean in (0.0, 5e-324, 1e-300, 1e-3, 0.24999, math.nan):
+    for mean, dispersion in itertools.product((0.0, 5e-324, 1e-300, 1e-3, 0.24999, math.nan), (0.25, 3.0)):
         for most in (5e-324, 1e-300, 1.0, 1e308, math.inf):
-            t, fall, variance = _centre(mean, most)
+            t, fall, variance = _centre(mean, most, dispersion)
             assert not mean > 0 or (0 <= t <= mean and 0 <= fall < 4 / 3 + 1e-9 and 0 <= variance <= mean)
 
 
-def row_score(v, y, offset, clip):
+def row_score(v, y, offset, clip, dispersion=0.5):
     units, state = units_of(clip), np.zeros((2, len(v)), np.int64)
     u = np.zeros(len(v))
-    glm_kernels.score(np.array([v]), np.array([[y, offset]]), u, True, 20.0, clip, 1e3, units, state)
+    glm_kernels.score(
+        np.array([v]), np.array([[y, offset]]), u, True, 20.0, clip, 1e3, dispersion, units, state
+    )
     return from_whole(state, units)
 
 
-def row_matrix(v, y, offset, clip, radius2, squared=False):
+def row_matrix(v, y, offset, clip, radius2, squared=False, dispersion=0.5):
     bound = min(radius2, clip**2) if squared else radius2
     units, state = units_of(bound), np.zeros((2, len(v), len(v)), np.int64)
-    limits = True, 20.0, clip, radius2, squared, False
+    limits = True, 20.0, clip, radius2, dispersion, squared, False
     glm_kernels.information(np.array([v]), np.array([[y, offset]]), 0 * v, *limits, units, state)
     return from_whole(state, units)
 
@@ -104,7 +137,7 @@ def test_information_is_how_limited_scores_fall():
 def test_a_centre_that_moves_faster_than_the_mean_adds_no_more_than_the_noise_is_for():
     mean, clip, radius2 = 0.2499, 0.75, 0.2499
     matrix = row_matrix(np.array([1.0, 0.0]), 0.0, math.log(mean), clip, radius2)
-    assert _centre(mean, clip)[1] > 1.3
+    assert _centre(mean, clip, 0.5)[1] > 1.3
     assert 0.9 * radius2 < np.linalg.norm(matrix) <= radius2 * (1 + 1e-9)
 
 
@@ -115,8 +148,8 @@ def test_parts_of_rows_that_are_out_of_range_are_no_longer_than_the_clip():
         ([-1.43e97, 0.0], 2.9e227, 0.0, [0.0, 0.0], 5.0, 0.1, 1.0),
         ([1e150, 1e150], 1e308, 3.0, [0.0, 0.0], 5.0, 1e-3, 1e-3),
     ]
-    for v, y, offset, u, top, clip, radius2 in rows:
+    for (v, y, offset, u, top, clip, radius2), dispersion in itertools.product(rows, (0.5, 3.0)):
         units, state = units_of(clip), np.zeros((2, 2), np.int64)
-        given = np.array([v]), np.array([[y, offset]]), np.array(u), True, top, clip, radius2
+        given = np.array([v]), np.array([[y, offset]]), np.array(u), True, top, clip, radius2, dispersion
         glm_kernels.score(*given, units, state)
         assert np.linalg.norm(from_whole(state, units)) <= clip * (1 + 1e-9)

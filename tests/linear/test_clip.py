@@ -247,7 +247,7 @@ LONG = np.array([300.0, 250.0, 200.0, 170.0, 130.0, 100.0, 70.0, 40.0, 20.0, 10.
 
 def posterior(minus, plus):
     """Probability of every pair of tails: odds of 7 to 1 that both signs have one, and Bayes' rule."""
-    prior = np.exp(tails._tails()[2])
+    prior = np.exp(tails._tails(tails.PRODUCTS)[2])
     prior /= prior.sum()
     likelihoods = np.outer(minus.weights / prior, plus.weights / prior)
     weights = (np.outer(prior, prior) + 7 * np.diag(prior)) * likelihoods
@@ -551,7 +551,7 @@ def test_what_is_seen_to_be_cut_is_allowed_for_in_its_direction(norm, bias, time
 
 def test_a_far_component_counts_by_its_weight():
     """The root mean square has a far component in proportion; a quantile would be all or nothing."""
-    tail = Tail(np.array([1.9, 0.1]), np.array([[1.0], [50.0]]), np.zeros(1))
+    tail = Tail(np.array([1.9, 0.1]), np.array([[1.0], [50.0]]), np.zeros(1), np.zeros(2))
     mean, variance = tail.moments()
     assert mean == pytest.approx(0.95 + 2.5)
     assert mean**2 + variance == pytest.approx(0.95 + 0.05 * 2500)

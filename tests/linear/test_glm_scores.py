@@ -27,7 +27,7 @@ NO_ROWS = np.array([
 ])  # fmt: skip
 """Covariates, response and offset that no design has: the kernels limit what a row adds whatever it holds."""
 FAMILIES = pytest.mark.parametrize("counts", [False, True])
-SHARES, COUNTS = Parts(False, 12.0, CLIP, RADIUS2), Parts(True, 3.0, CLIP, RADIUS2)
+SHARES, COUNTS = Parts(False, 12.0, CLIP, RADIUS2), Parts(True, 3.0, CLIP, RADIUS2, 1.3)
 HOSTILE = np.array([
     [0.0, 0.0, 0.0], [1e308, -1e308, 1e308], [1e12, 1.0, -1e12], [-1e12, 1e-300, 3.0], [5e-324, 0.0, 1e308],
     [1e160, 1e160, 1e160], [1e-170, 0.0, 0.0],
@@ -75,7 +75,7 @@ def slow(V, R, u, parts, clip=None):
             f = min(1.0, parts.radius2 / (variance * norm2) if variance * norm2 else 1.0)
             r, fall = R[i, 0] - mean, 1.0
             if parts.counts:
-                t, fall, _ = glm_kernels._centre(mean, clip / (f * math.sqrt(norm2)))
+                t, fall, _ = glm_kernels._centre(mean, clip / (f * math.sqrt(norm2)), parts.dispersion)
                 r += mean - t
                 far = abs(r)
             size = f * math.sqrt(norm2) * far
@@ -92,7 +92,7 @@ def summed(kernel, shape, bound, *arguments):
 
 
 def given(parts):
-    return parts.counts, parts.top, parts.clip, parts.radius2
+    return parts.limits
 
 
 def in_range(V, R, parts):
@@ -123,7 +123,9 @@ def test_sums_are_those_of_bounded_terms(counts):
     if counts:
         # of rare events, whatever the response
         limits = CLIP / np.maximum(whole * length, 1e-300)
-        variances = [glm_kernels._centre(m, c)[2] for m, c in zip(mean, limits, strict=True)]
+        variances = [
+            glm_kernels._centre(m, c, parts.dispersion)[2] for m, c in zip(mean, limits, strict=True)
+        ]
         scaled = (whole * np.sqrt(variances))[:, None] * np.where(whole[:, None] > 0, V, 0.0)
         assert 5 < np.count_nonzero(variances) < len(V)
     np.testing.assert_allclose(matrix, scaled.T @ scaled, atol=room)
@@ -350,8 +352,8 @@ def test_exact_divergence_of_a_round_on_a_small_domain(counts, monkeypatch):
 
 def test_a_row_without_a_length_has_no_part():
     """None of what follows compares greater than a limit, so that nothing else would shorten it."""
-    assert glm_kernels._part(0.5, 0.3, 1.0, math.nan, True, 2.0, 4.0) == (0.0, 0.0, 0.0)
-    assert glm_kernels._part(0.5, 0.3, 1.0, 0.0, False, 2.0, 4.0) == (0.0, 0.0, 0.0)
+    assert glm_kernels._part(0.5, 0.3, 1.0, math.nan, True, 2.0, 4.0, 1.0) == (0.0, 0.0, 0.0)
+    assert glm_kernels._part(0.5, 0.3, 1.0, 0.0, False, 2.0, 4.0, 1.0) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("counts", [False, True])
@@ -359,7 +361,7 @@ def test_a_weight_that_has_lost_its_digits_leaves_nothing(counts):
     """Rounded up, it would leave more of a row than the radius."""
     norm2, radius2 = 1e307, 1.4e-16
     assert radius2 / norm2 * norm2 > 1.05 * radius2
-    assert glm_kernels._part(1.0, 1.0, 1.0, norm2, counts, 1.0, radius2) == (0.0, 0.0, 0.0)
+    assert glm_kernels._part(1.0, 1.0, 1.0, norm2, counts, 1.0, radius2, 1.0) == (0.0, 0.0, 0.0)
 
 
 def test_a_count_at_its_mean_falls_as_fast_as_the_mean():

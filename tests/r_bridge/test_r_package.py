@@ -1,7 +1,7 @@
-"""The R package: built, checked as R checks packages, and its tests run with this Python."""
+"""The R package: built, installed, and its tests run with this Python. `make lint` checks it as R does."""
 
-import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -12,58 +12,17 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "r_bridge"
-PACKAGES = (
-    "reticulate", "generics", "testthat", "broom", "ggplot2", "tibble", "emmeans", "insight", "parameters",
-    "knitr", "rmarkdown",
-)  # fmt: skip
+check = runpy.run_path(str(SOURCE.parent / "tools" / "check_r.py"))
+environment, r = check["environment"], check["r"]
 
-INCOMING = r"feasibility \.\.\. NOTE\nMaintainer: .*\n\nNew submission\n\*"
-
-pytestmark = pytest.mark.r(*PACKAGES)
-
-
-def environment():
-    """What the R processes see: this Python, no network, a locale whatever the machine has."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-    return kept | {
-        "RETICULATE_PYTHON": sys.executable,
-        # R checks in a folder that holds the R package's own `dpstats`, which must not hide an editable
-        # install
-        "PYTHONPATH": str(SOURCE.parent),
-        "DPSTATS_REQUIRE_PYTHON": "1",
-        "NOT_CRAN": "true",
-        "LC_ALL": "C.UTF-8",
-        "_R_CHECK_CRAN_INCOMING_REMOTE_": "false",
-        "_R_CHECK_FORCE_SUGGESTS_": "true",
-        "_R_CHECK_SYSTEM_CLOCK_": "false",
-        # a machine under load is slow
-        "_R_CHECK_EXAMPLE_TIMING_THRESHOLD_": "120",
-        "_R_CHECK_URLS_": "false",
-        "OMP_NUM_THREADS": "1",
-    }
-
-
-def r(*args, cwd, **variables):
-    return subprocess.run(
-        [shutil.which("R"), "CMD", *args],
-        cwd=cwd,
-        env=environment() | variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-    )
+pytestmark = pytest.mark.r(*check["PACKAGES"])
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The folder with the source package, and its name."""
     folder = tmp_path_factory.mktemp("r_package")
-    done = r("build", "--no-manual", str(SOURCE), cwd=folder)
-    assert done.returncode == 0, done.stdout[-3000:]
-    (archive,) = folder.glob("dpstats_*.tar.gz")
-    return folder, archive.name
+    return folder, check["built"](folder)
 
 
 @pytest.fixture(scope="module")
@@ -76,38 +35,45 @@ def library(built, tmp_path_factory):
     return made
 
 
-def no_network(folder):
-    """A profile with an empty repository, where ``R CMD check`` looks up the packages that there are."""
-    (folder / "src" / "contrib").mkdir(parents=True)
-    (folder / "src" / "contrib" / "PACKAGES").touch()
-    names = ", ".join(f'{name} = "{folder.as_uri()}"' for name in ("CRAN", "BioCsoft", "BioCann", "BioCexp"))
-    (folder / "profile.R").write_text(f"options(repos = c({names}))\n")
-    return {"R_PROFILE": str(folder / "profile.R")}
-
-
-def manual():
-    """What to tell R of the manual: it is made where there is LaTeX, by fonts that every LaTeX has."""
-    return [] if shutil.which("pdflatex") else ["--no-manual"]
-
-
 @pytest.mark.slow
-def test_check(built, tmp_path):
-    """``R CMD check --as-cran``: no error or warning, no note but that it is new, and no test skipped."""
-    folder, archive = built
-    done = r(
-        "check", "--as-cran", *manual(), archive, cwd=folder, R_RD4PDF="times,hyper", **no_network(tmp_path)
+def test_its_own_tests(library, tmp_path):
+    """As ``R CMD check`` runs them: none fails, warns or is skipped."""
+    shutil.copytree(SOURCE / "tests", tmp_path / "tests")
+    done = subprocess.run(
+        [shutil.which("Rscript"), "--vanilla", "testthat.R"],
+        cwd=tmp_path / "tests",
+        env=environment() | {"R_LIBS": str(library)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
     )
-    results = folder / "dpstats.Rcheck"
-    tests = "".join(path.read_text(errors="replace") for path in results.glob("tests/testthat.Rout*"))
-    assert done.returncode == 0, done.stdout[-4000:] + tests[-6000:]
-    found = re.findall(r"^\* (.*\.\.\.(?: \[.*\])? (?:NOTE|WARNING|ERROR))$", done.stdout, re.MULTILINE)
-    assert found in ([], ["checking CRAN incoming feasibility ... NOTE"]), done.stdout[-6000:]
-    assert not found or re.search(INCOMING, done.stdout), done.stdout[:3000]
-    counts = re.findall(r"\[ FAIL (\d+) \| WARN (\d+) \| SKIP (\d+) \| PASS (\d+) \]", tests)
-    assert counts, tests[-3000:]
+    assert done.returncode == 0, done.stdout[-6000:]
+    counts = re.findall(r"\[ FAIL (\d+) \| WARN (\d+) \| SKIP (\d+) \| PASS (\d+) \]", done.stdout)
+    assert counts, done.stdout[-3000:]
     failed, warned, skipped, passed = map(int, counts[-1])
-    assert (failed, warned, skipped) == (0, 0, 0), tests[-6000:]
+    assert (failed, warned, skipped) == (0, 0, 0), done.stdout[-6000:]
     assert passed > 500
+
+
+FINE = "* checking R files ... OK\n"
+NEW = f"* checking CRAN incoming feasibility ... NOTE\nMaintainer: 'x'\n\nNew submission\n{FINE}"
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        (FINE, False),
+        (NEW, False),
+        (NEW.replace("New submission", "New submission\n\nA URL"), True),
+        (NEW + "* checking Rd files ... [2s/2s] NOTE\n", True),
+        (FINE.replace("OK", "WARNING"), True),
+        (FINE.replace("OK", "[1s/1s] ERROR"), True),
+    ],
+)
+def test_what_a_check_says(said, wrong):
+    assert check["wrong"](said) is wrong
 
 
 @pytest.mark.slow
