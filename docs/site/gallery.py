@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import io
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,7 +47,7 @@ class Shown:
 
 
 def run(script: Path) -> Shown:
-    """Run a script; it must print something and leave one figure."""
+    """Run a script; it must have a title and words, print something, and leave one figure."""
     text = script.read_text(encoding="utf-8")
     words = ast.get_docstring(ast.parse(text)) or ""
     title, _, rest = words.partition("\n\n")
@@ -58,8 +59,12 @@ def run(script: Path) -> Shown:
             raise ValueError(f"{script.name}: {len(plt.get_fignums())} figures instead of one")
         plt.gcf().savefig(drawn, format="png", bbox_inches="tight")
     plt.close("all")
+    if not (title.strip() and rest.strip()):
+        raise ValueError(f"{script.name} has no title, or no words")
     if not printed.getvalue().strip():
         raise ValueError(f"{script.name} prints nothing")
+    if re.search(r"/(home|tmp|work|root)/", printed.getvalue()):
+        raise ValueError(f"{script.name} prints a path of this machine")
     code = text.split('"""', 2)[2].strip()
     return Shown(title.strip(), rest.strip(), code, printed.getvalue().rstrip(), drawn.getvalue())
 
