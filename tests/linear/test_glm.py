@@ -49,8 +49,8 @@ def spent(monkeypatch):
 
     watch(_kernels, "clipped_gram", lambda a: a[6])
     watch(glm_kernels, "score", lambda a: a[5])
-    watch(glm_kernels, "information", lambda a: min(a[6], a[5] ** 2) if a[7] else a[6])
-    watch(glm_kernels, "part_gram", lambda a: a[7] ** 2)
+    watch(glm_kernels, "information", lambda a: min(a[6], a[5] ** 2) if a[8] else a[6])
+    watch(glm_kernels, "part_gram", lambda a: a[8] ** 2)
     watch(glm_kernels, "part_octaves", lambda a: 1.0)
     watch(glm_kernels, "part_squares", lambda a: a[6])
     watch(glm_kernels, "deviances", lambda a: math.sqrt(2))
