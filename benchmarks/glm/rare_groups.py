@@ -25,7 +25,7 @@ LAWS = {
     "0/1": lambda g, mean: (g.random(len(mean)) < mean) * 1,
 }
 DESIGNS = [
-    # law, rows, eps, share of the group, a, b, c, whether there is a second group
+    # law, and that of the group; rows, eps, share of the group, a, b, c, whether there is a second group
     ("Poisson", 20_000, 1.0, 0.02, 0.2, 0.5, 0.0, False),
     ("Poisson", 20_000, 0.5, 0.05, 0.2, 0.5, 0.0, False),
     ("Poisson", 20_000, 1.0, 0.02, 0.2, 0.25, -0.5, True),
@@ -38,18 +38,25 @@ DESIGNS = [
     ("Poisson, and 40 % zeros", 20_000, 1.0, 0.02, 0.5, 0.3, 0.0, False),
     ("binomial of 6", 20_000, 1.0, 0.02, 0.5, 0.3, 0.0, False),
     ("0/1", 20_000, 1.0, 0.02, -0.8, 0.2, 0.0, False),
+    ("Poisson / 0/1", 20_000, 1.0, 0.02, 0.7, 0.25, np.log(0.5) - 0.7, False),
+    ("negative binomial / 0/1", 50_000, 1.0, 0.02, 0.7, 0.25, np.log(0.3) - 0.7, False),
+    ("negative binomial / Poisson", 50_000, 0.5, 0.03, 0.7, 0.25, np.log(0.3) - 0.7, False),
+    ("negative binomial / Poisson", 20_000, 1.0, 0.02, 0.7, 0.25, -0.7, False),
+    ("negative binomial", 20_000, 1.0, 0.02, 0.7, 0.25, np.log(0.3) - 0.7, False),
 ]
 
 
 def main(runs):
     rows = []
-    for law, n, eps, share, a, b, c, second in DESIGNS:
+    for laws, n, eps, share, a, b, c, second in DESIGNS:
+        law, _, own = laws.partition(" / ")
         errors, said = [], []
         for seed in range(runs):
             g = np.random.default_rng(seed)
             x, place = g.normal(size=n), g.random(n)
             group = np.where(place < share, "c", np.where(second & (place < share + 0.38), "b", "a"))
-            y = LAWS[law](g, np.exp(a + b * x + c * (group == "c") + 0.3 * (group == "b")))
+            mean = np.exp(a + b * x + c * (group == "c") + 0.3 * (group == "b"))
+            y = np.where(group == "c", LAWS[own or law](g, mean), LAWS[law](g, mean))
             levels = {"group": ["a", "b", "c"] if second else ["a", "c"]}
             data = {"x": x, "group": group, "y": y}
             fit = dpstats.poisson("y ~ x + group", data, eps=eps, levels=levels, seed=seed)
@@ -60,7 +67,7 @@ def main(runs):
         held = (error.abs() <= 1.96 * se).where(se.notna()).mean()
         error, se = error["group[T.c]"], se["group[T.c]"]
         rows.append({
-            "law": law, "n": n, "eps": eps, "share": share, "a": a, "b": b, "c": c, "second": second,
+            "law": laws, "n": n, "eps": eps, "share": share, "a": a, "b": b, "c": c, "second": second,
             "tables": runs, "determined": se.notna().sum(), "held": held["group[T.c]"], "bias": error.mean(),
             "sd": error.std(), "se": se.median(), "others": held.drop("group[T.c]").min(),
         })  # fmt: skip

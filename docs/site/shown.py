@@ -78,9 +78,15 @@ def missing(path: Path) -> Iterator[str]:
     name, page = path.stem, path.read_text(encoding="utf-8")
     figures, phrases = EXPECTED[name]
     text = text_of(page)
-    described = re.findall(r'<img\b[^>]*\balt="(?!No description|[^"]*\.png)[^"]+"', page)
-    if len(described) < figures:
-        yield f"{name}: {len(described)} of {figures} figures with descriptions"
+    images = re.findall(r'<img\b[^>]*\bsrc="(?:data:image|[^"]*_images)/[^>]*>', page)
+    if len(images) < figures:
+        yield f"{name}: {len(images)} of {figures} figures"
+    if not all(re.search(r'\balt="(?!No description|[^"]*\.png)[^"]+"', image) for image in images):
+        yield f"{name}: a figure without a description"
+    for source in re.findall(r'src="([^"]*_images/[^"]+)"', page):
+        figure = path.parent / source
+        if not figure.exists() or figure.stat().st_size < 5_000:
+            yield f"{name}: nothing is in {source}"
     yield from (f"{name}: no {phrase!r}" for phrase in phrases if phrase not in text)
     wrong = (
         r"Traceback \(most recent call last\)|Error (?:in |: |message)|\bWarning:|Warning message|"

@@ -48,9 +48,9 @@ class StreamSource(Source):
         first = next(frames, None)
         if first is None:
             raise SchemaError("the iterator of frames is empty.")
-        super().__init__(
-            column if column.kind == "repeated" else untyped(column.name) for column in opened(first).schema
-        )
+        given = opened(first).schema
+        columns = (column if column.kind == "repeated" else untyped(column.name) for column in given)
+        super().__init__(columns, given.nameless)
         self._opened = opened
         self._frames: Iterator[Any] | None = itertools.chain([first], frames)
         self._spill = Spill()

@@ -86,9 +86,8 @@ _OUTER, _OUTER_LIMITS = 0.15, (4.0, 40.0)
 _CUT_NOISE, _CUTS = 0.08, (9.0, 64.0)
 """Their mean square, where its noise is 8 % of it, at 9 to 64 times that."""
 _LEAST_DISPERSION = 0.25
-_MOST_SKEWED, _LEAST_TRACE = 2.0, 0.5
-"""The largest dispersion that counts are taken to be skewed by, and the least mean eigenvalue of the
-information in it."""
+_LEAST_TRACE = 0.5
+"""The least mean eigenvalue of the information in the dispersion that tells how skewed counts are."""
 _ONWARD = 0.25
 """Where the information about shares falls, averaged rounds leave about so much of the way that they have
 gone."""
@@ -262,7 +261,7 @@ class _Walk:
         parts = self._parts(clip.norm, radius2)
         if self._budget.family.counts:
             skewed = dispersion * q / max(float(np.trace(whitening.gram)), _LEAST_TRACE * q)
-            parts = replace(parts, dispersion=min(skewed, _MOST_SKEWED))
+            parts = replace(parts, dispersion=skewed)
         hessian = release_information(self._rows, start, parts, mus["hessian"], rng) / n
         seen = Seen(hessian, radius2 / mus["hessian"] / n, whitening.gram, whitening.spread)
         divisor, columns = steady(seen), self._columns()

@@ -37,6 +37,8 @@ _RARE = 0.25
 """Means up to which a count is taken for an event that is there or not."""
 _NARROWEST, _WIDEST = 1e-6, 6.0
 """Limits of a residual, in standard deviations, between which its skewness is allowed for."""
+_NOT_SKEWED, _RISING = 0.5, 0.75
+"""The mean up to which it is not, and how much farther on all of it is."""
 _ROOT_TWO, _ROOT_TWO_PI = math.sqrt(2.0), math.sqrt(2.0 * math.pi)
 _LEAST_WEIGHT = 1e-280
 """Weights of rows below that have lost their digits."""
@@ -73,20 +75,24 @@ def _centre(mean, most, dispersion):
     Of a rare event, which is there with the probability of the mean, ``t = c m / (1 - m)`` leaves the limited
     residual with the mean 0, if that is less than the mean: one about the mean would take rare events off.
 
-    Other counts of the variance ``phi m`` have a third central moment of ``k phi m``: ``k = 2 phi - 1`` if
-    they are Poisson or binomial. More dispersed ones have that (negative binomial) or less (with many zeros):
-    they are taken to have ``k = phi``. Of a normal variable bent to be so skewed (Cornish and Fisher) the
+    Other counts of the variance ``phi m`` have a third central moment of ``k phi m``, with ``k = 2 phi - 1``
+    if they are Poisson or binomial. Of a normal variable bent to be so skewed (Cornish and Fisher) the
     limited residual has the mean 0 about ``t = m - k a f(a) / (6 F(a) - 3)``, with the normal density ``f``
-    and distribution ``F``, and ``a = c / sqrt(phi m)``.
+    and distribution ``F``, and ``a = c / sqrt(phi m)``. A group may vary less than all rows do, and most of
+    all where its mean is small: ``k`` is at most 1, and from means of 1.25 down to .5 it falls to 0.
     """
     if not 0.0 < mean < _RARE:
-        at = most / np.sqrt(dispersion * mean) if mean > 0.0 else np.inf
+        at = most / np.sqrt(dispersion * mean) if mean > _NOT_SKEWED else np.inf
         if not _NARROWEST < at < _WIDEST:
             return mean, 1.0, 0.0
-        density = np.exp(-at * at / 2.0) / _ROOT_TWO_PI
-        within = math.erf(at / _ROOT_TWO)
-        skewed = min(2.0 * dispersion - 1.0, dispersion)
-        return mean - skewed * at * density / (3.0 * within), 1.0, 0.0
+        density, within = np.exp(-at * at / 2.0) / _ROOT_TWO_PI, math.erf(at / _ROOT_TWO)
+        skewed, rising = min(2.0 * dispersion - 1.0, 1.0), (mean - _NOT_SKEWED) / _RISING
+        shift = at * density / (3.0 * within)
+        moved = (1.0 - at * at - 2.0 * at * density / within) * density / (3.0 * within)
+        fall = 1.0 + skewed * min(rising, 1.0) * moved * at / (2.0 * mean)
+        if rising < 1.0:
+            fall -= skewed * shift / _RISING
+        return mean - skewed * min(rising, 1.0) * shift, max(fall, 0.0), 0.0
     if most >= 1.0 - mean:
         return mean, 1.0, mean * (1.0 - mean)
     share = most / (1.0 - mean)

@@ -73,15 +73,15 @@ class Tail:
     weights : (models,) array
     excesses : (models, clips) array
         Mean excess over every clip.
-    beyond : (grid,) array
-        Median share of the rows beyond every size.
+    held : (grid, models) array
+        Share of the rows beyond every size, as far as a table has one there.
     prior : (models,) array
         Logarithms of the prior weights.
     """
 
     weights: Floats
     excesses: Floats
-    beyond: Floats
+    held: Floats
     prior: Floats
 
     @classmethod
@@ -123,7 +123,12 @@ class Tail:
             np.add.reduceat((part[1:] + part[:-1]) * widths[first:last], [0], axis=0, out=excesses[i : i + 1])
         np.cumsum(excesses[::-1], axis=0, out=excesses[::-1])
         held[held < _LAST_SEEN / count] = 0.0
-        return cls(weights, excesses.T, _weighted_median(held.T, weights), prior)
+        return cls(weights, excesses.T, held, prior)
+
+    @functools.cached_property
+    def beyond(self) -> Floats:
+        """Median share of the rows beyond every size, (grid,)."""
+        return _weighted_median(self.held.T, self.weights)
 
     def median(self) -> Floats:
         """Of the mean excess over every clip, (clips,)."""

@@ -390,12 +390,14 @@ def test_a_dot_quotes_the_names_that_need_it(name):
 def test_a_dot_stands_for_no_columns_without_names(name):
     """It left them out: of a frame made from an array, all."""
     data = {name: [1.0, 2.0], "y": [0.0, 1.0], "x": [2.0, 1.0]}
-    for table in (data, pd.DataFrame(list(data.values()), index=pd.Index(data, tupleize_cols=False)).T):
+    frame = pd.DataFrame(list(data.values()), index=pd.Index(data, tupleize_cols=False)).T
+    dask = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=1)
+    for table in (lambda: data, lambda: frame, lambda: iter([frame]), lambda: iter([data]), lambda: dask):
         with pytest.raises(SchemaError, match="no strings"):
-            design_of("y ~ .", table)
+            design_of("y ~ .", table())
         with pytest.raises(SchemaError, match="no strings"):
-            dpstats.describe(table, eps=1)
-        assert design_of("y ~ x", table).column_names == ("Intercept", "x")
+            dpstats.describe(table(), eps=1)
+        assert design_of("y ~ x", table()).column_names == ("Intercept", "x")
 
 
 def test_a_column_with_the_name_of_the_constant():

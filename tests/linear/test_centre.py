@@ -57,17 +57,35 @@ def binomial(k, mean):
     return (1 - part) * stats.binom.pmf(k, low, 0.25) + part * stats.binom.pmf(k, low + 1, 0.25)
 
 
-@pytest.mark.parametrize(("law", "dispersion"), [(poisson, 1.0), (negative_binomial, 1.5), (binomial, 0.75)])
-def test_limited_counts_have_nearly_the_mean_zero_about_it(law, dispersion):
-    """Over means from .6 to 8, as counts have few values: a third of what they have about their mean."""
+@pytest.mark.parametrize(
+    ("law", "dispersion", "left"),
+    [(poisson, 1.0, 1 / 3), (binomial, 0.75, 1 / 3), (negative_binomial, 1.5, 2 / 3)],
+)
+def test_limited_counts_have_nearly_the_mean_zero_about_it(law, dispersion, left):
+    """Over means from 1.25 to 8, as counts have few values: so much of what they have about their mean."""
     k = np.arange(200)
     for limit in (0.5, 0.7, 1.0, 1.5, 2.0):
         about_mean, about_centre = [], []
-        for mean in np.geomspace(0.6, 8, 400):
+        for mean in np.geomspace(1.25, 8, 400):
             most = limit * math.sqrt(dispersion * mean)
             for found, at in ((about_mean, mean), (about_centre, _centre(mean, most, dispersion)[0])):
                 found.append(law(k, mean) @ np.clip(k - at, -most, most) / most)
-        assert abs(np.mean(about_centre)) < -np.mean(about_mean) / 3
+        assert abs(np.mean(about_centre)) < -np.mean(about_mean) * left
+
+
+def test_the_centre_does_not_jump_and_its_derivative_is_told():
+    """A jump would hold back rounds that come from above, and a centre below 0 has a wrong root."""
+    means = np.linspace(0.26, 2.5, 400)
+    for dispersion, most in itertools.product((0.25, 0.7, 1.0, 4.0), (0.05, 0.3, 1.0, 2.5)):
+        found = np.array([_centre(mean, most, dispersion)[:2] for mean in means])
+        assert (found[:, 0] >= means - 0.17).all() and (found[:, 0] > 0).all()
+        assert np.abs(np.diff(found[:, 0]) / np.diff(means) - 1).max() < 0.3
+        # a rare group of 0/1 outcomes may be in a table of counts
+        assert _centre(0.5, most, dispersion) == (0.5, 1.0, 0.0)
+        h = 1e-6
+        for mean in (0.4, 0.6, 0.9, 1.2, 1.3, 2.0):
+            low, high = (_centre(mean + s * h, most, dispersion)[0] for s in (-1, 1))
+            assert _centre(mean, most, dispersion)[1] == pytest.approx((high - low) / (2 * h), abs=1e-6)
 
 
 def test_numbers_that_are_none_are_no_harm():

@@ -551,7 +551,7 @@ def test_what_is_seen_to_be_cut_is_allowed_for_in_its_direction(norm, bias, time
 
 def test_a_far_component_counts_by_its_weight():
     """The root mean square has a far component in proportion; a quantile would be all or nothing."""
-    tail = Tail(np.array([1.9, 0.1]), np.array([[1.0], [50.0]]), np.zeros(1), np.zeros(2))
+    tail = Tail(np.array([1.9, 0.1]), np.array([[1.0], [50.0]]), np.zeros((1, 2)), np.zeros(2))
     mean, variance = tail.moments()
     assert mean == pytest.approx(0.95 + 2.5)
     assert mean**2 + variance == pytest.approx(0.95 + 0.05 * 2500)

@@ -220,3 +220,18 @@ def test_a_row_adds_one_count(monkeypatch):
     assert set(noise) == {1.0}
     values = np.random.default_rng(0).standard_cauchy(500)
     np.testing.assert_array_equal(counts(values.tolist()), counted(values))
+
+
+@pytest.mark.parametrize(("index", "shape"), [(1.0, 0.5), (2.0, 1.0), (0.75, 0.2)])
+def test_a_tail_of_the_family_is_known_by_its_counts(index, shape):
+    """Cells begin where the family has them: what lies beyond the limit is that of the law, on either side."""
+    n, grid = 10_000_000, np.linspace(2.0, 2e4, 4_000_000)
+    lower = 2.0 ** (tail._HALF_OCTAVES[tail._NEAR - 1 :] / 2)
+    beyond = 0.2 * np.exp(-index / shape * (lower**shape - 1))
+    counts = np.zeros((2, len(EDGES) + 1))
+    counts[1, tail._NEAR :] = n * (beyond - np.append(beyond[1:], 0.0))
+    excess = np.trapezoid(0.2 * np.exp(-index / shape * (grid**shape - 1)), grid)
+    for side in (counts, counts[::-1]):
+        sign = 1 if side is counts else -1
+        assert tail._error_of_removed(side, 1.0, n, 2.0, sign * excess) < 0.02 * excess
+        assert tail._error_of_removed(side, 1.0, n, 2.0, 0.0) == pytest.approx(excess, rel=0.02)

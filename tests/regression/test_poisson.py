@@ -302,15 +302,12 @@ def test_the_dispersion_of_poisson_counts_is_one():
 @pytest.mark.slow
 def test_a_clip_takes_no_counts_off_a_rare_group(monkeypatch):
     """With hardly any noise and a narrow clip; about their means the group's counts would come out lower by
-    a tenth, and by a fifth where they are overdispersed."""
+    a tenth."""
     narrow = lambda *args: replace(calibrated_clip(*args), norm=4.0)  # noqa: E731
     monkeypatch.setattr("dpstats.linear.glm.calibrated_clip", narrow)
     g = np.random.default_rng(1)
     x, z = g.standard_normal(100_000), (g.random(100_000) < 0.03) * 1.0
-    for y in (
-        g.poisson(np.exp(0.2 + 0.5 * x)),
-        g.poisson(np.exp(0.2 + 0.5 * x) * g.gamma(4, 1 / 4, 100_000)),
-    ):
-        fit = dpstats.poisson("y ~ x + z", {"x": x, "z": z, "y": y}, eps=1e3, seed=1)
-        least = sm.GLM(y, sm.add_constant(np.column_stack([x, z])), sm.families.Poisson()).fit()
-        assert abs(fit.params["z"] - least.params[2]) < 0.05
+    y = g.poisson(np.exp(0.7 + 0.3 * x))
+    fit = dpstats.poisson("y ~ x + z", {"x": x, "z": z, "y": y}, eps=1e3, seed=1)
+    least = sm.GLM(y, sm.add_constant(np.column_stack([x, z])), sm.families.Poisson()).fit()
+    assert abs(fit.params["z"] - least.params[2]) < 0.03

@@ -93,7 +93,10 @@ def test_r_markdown_becomes_a_page(tmp_path, r_library):
 
 def test_a_page_that_shows_less_is_told(tmp_path):
     page = tmp_path / "panels_r.html"
-    figure = '<img src="a.png" alt="Intervals" />'
+    (tmp_path / "_images").mkdir()
+    (tmp_path / "_images" / "a.png").write_bytes(bytes(6_000))
+    (tmp_path / "_images" / "b.png").write_bytes(bytes(600))
+    figure = '<img alt="Intervals" src="_images/a.png" />'
     phrases = "; ".join(shown_module().EXPECTED["panels_r"][1])
 
     def told(text):
@@ -101,10 +104,12 @@ def test_a_page_that_shows_less_is_told(tmp_path):
         return [problem.removeprefix("panels_r: ") for problem in shown_module().missing(page)]
 
     assert told(figure + phrases) == []
-    assert told(phrases) == ["0 of 1 figures with descriptions"]
-    assert told(figure.replace("Intervals", "_images/a.png") + phrases) == [
-        "0 of 1 figures with descriptions"
-    ]
+    assert told(phrases + '<img alt="logo" src="logo.png" />') == ["0 of 1 figures"]
+    for alt in ("", "_images/a.png", "No description has been provided for this image"):
+        undescribed = figure.replace("Intervals", alt)
+        assert told(figure + undescribed + phrases) == ["a figure without a description"]
+    assert told(figure.replace("a.png", "b.png") + phrases) == ["nothing is in _images/b.png"]
+    assert told(figure.replace("a.png", "c.png") + phrases) == ["nothing is in _images/c.png"]
     assert told(figure + phrases.replace("about single records", "")) == ["no 'about single records'"]
     assert told(figure + phrases + " Warning message: x") == ["'Warning message'"]
     assert told(figure + phrases + " in /tmp/x") == ["'/tmp/'"]
