@@ -103,10 +103,10 @@ def mean(
     **Standard errors** cover sampling, privacy noise, and, for skewed columns, a bound on the error of
     :math:`\tilde b`. Where one side is visibly longer it allows for tails that go on falling as the last
     counts show, one standard error added, and for those of a family (Weibull tails, nearly power laws) that
-    all counts leave possible; rows far out that counts of several sizes show together are part of it. Means with bounds may lie outside of these, by noise. Fewer
+    all counts leave possible; rows far out that counts of several sizes show together are part of it. Fewer
     rows than a tail needs to be followed, and `clip`, give the mean of values limited to an interval: the
     table says so in its line, and its interval is for that mean. No interval allows for rows far out that are
-    too few to be seen: a note says how many.
+    too few to be seen: a note says how many. Estimates with bounds may be beyond these, by noise.
 
     %(diamonds)s
     >>> fit = dpstats.mean("price ~ 1", diamonds, eps=1, seed=1)  # seeded for the example
