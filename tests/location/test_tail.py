@@ -224,7 +224,7 @@ def test_a_row_adds_one_count(monkeypatch):
 
 @pytest.mark.parametrize(("index", "shape"), [(1.0, 0.5), (2.0, 1.0), (0.75, 0.2)])
 def test_a_tail_of_the_family_is_known_by_its_counts(index, shape):
-    """Cells begin where the family has them: what lies beyond the limit is that of the law, on either side."""
+    """Cells begin where the family has them: what lies beyond a limit is that of the law, on either side."""
     n, grid = 10_000_000, np.linspace(2.0, 2e4, 4_000_000)
     lower = 2.0 ** (tail._HALF_OCTAVES[tail._NEAR - 1 :] / 2)
     beyond = 0.2 * np.exp(-index / shape * (lower**shape - 1))
