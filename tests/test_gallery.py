@@ -135,9 +135,13 @@ def test_without_r_a_vignette_says_so_unless_it_is_kept(tmp_path, monkeypatch):
     pages = module("r_vignettes")
     monkeypatch.setattr(pages.render, "KEPT", tmp_path / "kept")
     monkeypatch.setattr(pages.shutil, "which", lambda name: None)
+    monkeypatch.delenv("DPSTATS_REQUIRE_R", raising=False)
     whole = pages.render.kept(pages.VIGNETTES / "tracts.Rmd")
     whole.mkdir(parents=True)
     (whole / "page.md").write_text(KNITTED)
     pages.write(tmp_path / "to")
     assert "plot(1)" in (tmp_path / "to" / "tracts.md").read_text()
     assert "built without" in (tmp_path / "to" / "choosing.md").read_text()
+    monkeypatch.setenv("DPSTATS_REQUIRE_R", "1")
+    with pytest.raises(RuntimeError, match="vignettes need R with"):
+        pages.write(tmp_path / "to")

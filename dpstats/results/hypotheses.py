@@ -378,11 +378,10 @@ def linear_hypothesis(
         parts = [spec] if isinstance(spec, str) else list(spec)
         if not parts or not all(part.strip() for part in parts):
             fail("hypothesis", spec, "about one coefficient at least")
-        other = [part for part in parts if part not in terms and part not in names]
-        if not other:
+        if all(part in terms or part in names for part in parts):
             rows = [i for part in parts for i in _positions(part, names, terms)]
             return np.eye(len(names))[rows], np.zeros(len(rows)), [names[i] for i in rows]
-        return _parsed(spec, parts, names, other[0])
+        return _parsed(spec, parts, names)
     matrix, values = spec if _has_values(spec) else (spec, 0.0)
     try:
         R, r = np.atleast_2d(np.asarray(matrix, float)), np.asarray(values, float)
@@ -422,18 +421,19 @@ def _positions(part: str, names: list[str], terms: Mapping[str, slice]) -> Itera
     return range(*terms[part].indices(len(names))) if part in terms else [names.index(part)]
 
 
-def _parsed(
-    spec: Hypothesis, parts: list[str], names: list[str], other: str
-) -> tuple[Floats, Floats, list[str]]:
+def _parsed(spec: Hypothesis, parts: list[str], names: list[str]) -> tuple[Floats, Floats, list[str]]:
     import patsy
 
     try:
         with np.errstate(divide="raise", over="raise", invalid="raise"):
             constraint = patsy.DesignInfo(names).linear_constraint(spec)
     except (patsy.PatsyError, ValueError, ArithmeticError):
-        coefficients = f"the coefficients {listed(names, 6)}"
-        allowed = f"an equation that is linear in {coefficients}, or names of coefficients or terms"
-        fail("hypothesis", other, allowed)
+        fail(
+            "hypothesis",
+            spec,
+            f"an equation that is linear in the coefficients {listed(names, 6)}, or names of coefficients or "
+            "terms",
+        )
     if not (np.isfinite(constraint.coefs).all() and np.isfinite(constraint.constants).all()):
         fail("hypothesis", spec, "finite")
     labels = [label for part in parts for text in part.split(",") for label in _equations(text)]

@@ -70,9 +70,3 @@ def test_equations_that_cannot_hold_together_are_told_apart(hypothesis, holds):
 def test_they_are_refused():
     with pytest.raises(ParameterError, match="equations that can hold together"):
         dpstats.datasets.load_fit().wald_test("carat = 0, carat = 1")
-
-
-def test_of_several_names_the_one_that_is_none_is_told():
-    for spec in (["a", "nope"], ["f", "nope"], "nope"):
-        with pytest.raises(ParameterError, match="got 'nope'"):
-            linear_hypothesis(spec, ["a", "f[1]", "f[2]"], {"f": slice(1, 3)})
