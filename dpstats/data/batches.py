@@ -14,7 +14,7 @@ from dpstats.engines.partitions import Partitions
 from dpstats.engines.progress import progress
 from dpstats.errors import SchemaError
 
-__all__ = ["BATCH_ROWS", "Batch", "Source", "arrow_batch", "describe_pandas_frame", "nameless", "read_safely"]
+__all__ = ["BATCH_ROWS", "Batch", "Source", "arrow_batch", "describe_pandas_frame", "read_safely"]
 
 T = TypeVar("T")
 
@@ -146,11 +146,6 @@ def read_safely(step: Callable[[], T], foreign: bool = False) -> T:
 def describe_pandas_frame(frame: Any) -> list[Column]:
     named = zip(frame.columns, frame.dtypes, strict=True)
     return [describe_pandas(name, dtype) for name, dtype in named if isinstance(name, str)]
-
-
-def nameless(names: Iterable[Any]) -> bool:
-    """Whether there are names that are no strings."""
-    return not all(isinstance(name, str) for name in names)
 
 
 def arrow_batch(table: Any, names: Iterable[str]) -> Batch:

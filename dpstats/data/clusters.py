@@ -9,19 +9,11 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from dpstats.data.batches import (
-    BATCH_ROWS,
-    Batch,
-    Source,
-    arrow_batch,
-    describe_pandas_frame,
-    nameless,
-    read_safely,
-)
+from dpstats.data.batches import BATCH_ROWS, Batch, Source, arrow_batch, describe_pandas_frame, read_safely
 from dpstats.data.columns import describe_narwhals, untyped
 from dpstats.data.guessed import check_dask, check_spark
 from dpstats.data.pandas_column import PandasColumn
-from dpstats.data.schema import Column
+from dpstats.data.schema import Column, nameless
 from dpstats.data.units import UnitRows, bucket_of_unit
 from dpstats.engines.dask import DaskEngine, has_workers
 from dpstats.engines.dask import check_workers as check_dask_workers

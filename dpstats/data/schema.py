@@ -27,6 +27,7 @@ __all__ = [
     "check_levels_fit",
     "how_to_declare",
     "in_formula",
+    "nameless",
     "unusable",
 ]
 
@@ -61,6 +62,11 @@ class Column:
     dtype: str
     levels: tuple[Any, ...] | None = None
     bounds: tuple[float, float] | None = None
+
+
+def nameless(names: Iterable[Any]) -> bool:
+    """Whether there are names that are no strings."""
+    return not all(isinstance(name, str) for name in names)
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,7 @@ import narwhals.dependencies as libraries
 import numpy as np
 import pandas as pd
 
-from dpstats.data.batches import (
-    BATCH_ROWS,
-    Batch,
-    Source,
-    arrow_batch,
-    describe_pandas_frame,
-    nameless,
-    read_safely,
-)
+from dpstats.data.batches import BATCH_ROWS, Batch, Source, arrow_batch, describe_pandas_frame, read_safely
 from dpstats.data.clusters import DaskSource, SparkSource
 from dpstats.data.columns import (
     NumpyColumn,
@@ -38,7 +30,7 @@ from dpstats.data.files import arrow_batches, arrow_columns, csv_batches, csv_co
 from dpstats.data.guessed import check_dataset, check_duckdb, check_polars, refuse_lazy
 from dpstats.data.pandas_column import PandasColumn, describe_pandas
 from dpstats.data.polars_column import polars_batches, polars_values
-from dpstats.data.schema import Column
+from dpstats.data.schema import Column, nameless
 from dpstats.data.streams import StreamSource
 from dpstats.errors import SchemaError
 

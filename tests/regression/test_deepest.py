@@ -1,8 +1,9 @@
 """Private deepest regression through the front door; what edits can do: ``test_line_depths.py``."""
 
 import math
-import pickle
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,9 @@ from dpstats.linear.anchors import LineInterval, coefficients, weighted_quantile
 from dpstats.mechanisms import line_depths, slope_depths
 from dpstats.mechanisms.rng import Randomness
 from dpstats.regression import deepest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from remembered import once  # noqa: E402
 
 
 def simulated(n, seed=0, slope=2.0):
@@ -120,19 +124,6 @@ def test_estimate_follows_changes_of_units():
     assert moved.conf_int().diff(axis=1).iloc[1, 1] * 10 == pytest.approx(
         fit.conf_int().diff(axis=1).iloc[1, 1], rel=0.01
     )
-
-
-def once(function):
-    """A function of rows that are the same in all releases of a test is computed once."""
-    found = {}
-
-    def kept(*given):
-        key = pickle.dumps(given)
-        if key not in found:
-            found[key] = function(*given)
-        return found[key]
-
-    return kept
 
 
 @pytest.mark.slow

@@ -1,9 +1,10 @@
 """Medsweep through the front door."""
 
 import math
-import pickle
 import re
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,9 @@ import pytest
 import dpstats
 from dpstats.privacy.conversions import zcdp_eps
 from dpstats.regression import medsweep as module
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from remembered import once  # noqa: E402
 
 VARIANTS = [{"variant": "sequential"}, {"variant": "joint", "clamp": 1000}]
 
@@ -64,19 +68,6 @@ def test_joint_spends_equal_shares():
     fit = dpstats.medsweep("y ~ x + z", simulated(500), eps=2, variant="joint", clamp=10, seed=1)
     assert [s.eps for s in fit.guarantee.spends] == [0.5] * 4
     assert sum(s.delta for s in fit.guarantee.spends) == pytest.approx(1e-6)
-
-
-def once(function):
-    """A function of rows that are the same in all releases of a test is computed once."""
-    found = {}
-
-    def kept(*given):
-        key = pickle.dumps(given)
-        if key not in found:
-            found[key] = function(*given)
-        return found[key]
-
-    return kept
 
 
 @pytest.mark.slow
