@@ -1,6 +1,7 @@
 """Private deepest regression through the front door; what edits can do: ``test_line_depths.py``."""
 
 import math
+import pickle
 import sys
 import warnings
 from pathlib import Path

@@ -2,6 +2,7 @@
 
 import math
 import re
+import pickle
 import sys
 import warnings
 from pathlib import Path
