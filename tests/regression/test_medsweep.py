@@ -1,8 +1,8 @@
 """Medsweep through the front door."""
 
 import math
-import re
 import pickle
+import re
 import sys
 import warnings
 from pathlib import Path
