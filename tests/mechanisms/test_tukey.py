@@ -81,12 +81,14 @@ def quick_sums(monkeypatch):
         rest, times = np.exp(np.where(at, -np.inf, a) - top).sum(), at.sum()
         return np.log1p(rest / times) + np.log(times) + top
 
-    generator = np.random.default_rng(0)
+    generator, alike = np.random.default_rng(0), True
     for n in range(1, 60):
         for a in (generator.normal(size=n), 50 * generator.integers(-3, 3, n), -np.full(n, np.inf)):
             a = np.where(generator.random(n) < 0.2, -np.inf, a)
-            assert quick(a) == logsumexp(a)
-    monkeypatch.setattr(tukey, "logsumexp", quick)
+            alike &= bool(quick(a) == logsumexp(a))
+    # (another version of scipy may round otherwise: then its own sums are taken)
+    if alike:
+        monkeypatch.setattr(tukey, "logsumexp", quick)
 
 
 def draw_models(generator, m, k, kind):
