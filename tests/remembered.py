@@ -1,5 +1,6 @@
 """What is computed once in a test of many releases."""
 
+import copy
 import pickle
 
 
@@ -11,6 +12,6 @@ def once(function):
         key = pickle.dumps(given)
         if key not in found:
             found[key] = function(*given)
-        return found[key]
+        return copy.copy(found[key])
 
     return kept

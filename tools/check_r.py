@@ -95,8 +95,8 @@ def missing() -> str:
 
 
 def main() -> int:
-    if missing():
-        print(f"The R package is not checked: there is no {missing()}.")
+    if lacking := missing():
+        print(f"The R package is not checked: there is no {lacking}.")
         return int(os.environ.get("DPSTATS_REQUIRE_R") == "1")
     # the manual is made where there is LaTeX, by fonts that every LaTeX has
     manual = [] if shutil.which("pdflatex") else ["--no-manual"]

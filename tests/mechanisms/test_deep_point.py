@@ -2,6 +2,8 @@
 code failed."""
 
 import itertools
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +19,9 @@ from dpstats.location import tukey_median
 from dpstats.mechanisms import deep_point as deep
 from dpstats.mechanisms import spread
 from dpstats.mechanisms.rng import Randomness
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from remembered import once  # noqa: E402
 
 
 def own_units(points, Z, V, depths=deep.depths):
@@ -135,23 +140,10 @@ def small(d=3, n=30, m=12, seed=0):
     return rng.normal(size=(m, d)) / 2, rng.normal(size=(n, d)).round(1), deep.general_directions(d, 8)
 
 
-def remembered(real):
-    """A function of arrays that is computed once for the same ones."""
-    known = {}
-
-    def once(*arrays):
-        key = tuple((a.shape, a.tobytes()) for a in arrays)
-        if key not in known:
-            known[key] = real(*arrays)
-        return known[key].copy()
-
-    return once
-
-
 def p_value(eps, claimed, draws=1500):
     points, Z, V = small()
     rng, seen = Randomness(1), np.zeros(len(points))
-    with patched(*fixed(points), (deep, "depths", remembered(deep.depths))):
+    with patched(*fixed(points), (deep, "depths", once(deep.depths))):
         for _ in range(draws):
             drawn = deep.deep_point(Z, points[0], V, eps, 1e-3, None, rng)
             seen[np.flatnonzero((points == drawn).all(axis=1))[0]] += 1
@@ -224,7 +216,7 @@ def test_data_on_a_plane_have_deep_points_near_it():
 @pytest.fixture
 def counts_once(monkeypatch):
     """What intervals hold of a column is counted once, however often the column is released."""
-    monkeypatch.setattr(spread, "_held", remembered(spread._held))
+    monkeypatch.setattr(spread, "_held", once(spread._held))
 
 
 def transcripts(first, second, runs, module_changes=(), **arguments):
