@@ -40,7 +40,14 @@ _NO_INTERVAL = (
     "The scale of the noise is not released, so there is no interval; mechanism='exponential' has one."
 )
 _STATISTIC = SmoothStatistic(
-    "median", "median", d=1, deepest=0.5, farthest=lambda rows: (rows + 1) // 2 - 2, share=0.33, law="student"
+    "median",
+    "median",
+    d=1,
+    deepest=0.5,
+    farthest=lambda rows: (rows + 1) // 2 - 2,
+    share=0.33,
+    law="student",
+    exact=True,
 )
 _MECHANISMS = ("exponential", "smooth")
 

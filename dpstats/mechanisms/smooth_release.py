@@ -22,6 +22,7 @@ from dpstats.mechanisms.smooth_sensitivity import (
     NoiseInterval,
     SmoothNoise,
     distances_needed,
+    limited,
     truncated,
     tuned,
 )
@@ -57,6 +58,8 @@ class SmoothStatistic:
         Of the noise; ``"student"`` is pure DP by itself, for one coordinate.
     how : str
         How bounds are given, for messages.
+    exact : bool
+        Whether the statistic is computed without rounding.
     """
 
     method: str
@@ -67,6 +70,7 @@ class SmoothStatistic:
     share: float
     law: str = "laplace"
     how: str = "bounds="
+    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -249,7 +253,8 @@ def smooth_release(
     else:
         assert budget.distances is not None
         statistic, A = budget.statistic, sensitivities(budget.evaluated)
-        bound, margin = truncated(A, budget.distances, budget.noise.beta)
+        size = 0.0 if statistic.exact else float(np.max(np.abs(limited(values))))
+        bound, margin = truncated(A, budget.distances, budget.noise.beta, size)
         if not passes(margin, budget.eps_test, budget.delta, rng):
             raise ReleaseFailed(
                 f"{statistic.method}: the safety test that takes the place of bounds failed, so there is no "

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize_scalar
 
 from dpstats._types import Floats
+from dpstats._validation import fail
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_sensitivity import ROUNDING, enlarged, limited, reference_noise
 
@@ -26,6 +27,8 @@ _BYTES = 320
 """Of a uniform variable: fine enough for the doubles next to 0 beside noise of the largest scale, ``2^2100``
 times as large."""
 
+_LEAST_EPS = 1e-4
+"""At less, rounding is no small part of the privacy loss that the pair is computed for."""
 _LARGEST = Fraction(np.finfo(float).max)
 
 
@@ -127,6 +130,8 @@ class StudentNoise:
         >>> round(largest_log_ratio(noise.alpha, noise.beta), 6)
         1.0
         """
+        if eps < _LEAST_EPS:
+            fail("eps", eps, f"at least {_LEAST_EPS:.1g} for this mechanism")
         alpha, beta = _largest_product(eps) if rows is None else _tuned(eps, rows, deepest)
         return cls(eps, alpha, beta - 2 * ROUNDING)
 

@@ -2,6 +2,7 @@
 is a release."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,6 +63,20 @@ def test_the_test_has_its_budget_and_decides(law, outcome, monkeypatch):
                 released(got, A, rng)
         _, margin = truncated(A, got.distances, got.noise.beta)
         assert given.pop() == (margin, got.eps_test, got.delta, rng)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_statistic_that_is_rounded_has_room_for_it(exact, monkeypatch):
+    """Test and bound get a share of the statistic's size, unless it is an order statistic."""
+    given = []
+    monkeypatch.setattr(_smooth, "truncated", lambda *a: given.append(a) or truncated(*a))
+    monkeypatch.setattr(_smooth, "passes", lambda *a: True)
+    got = budget()
+    got = replace(got, statistic=replace(got.statistic, exact=exact))
+    smooth_release([-3.0], lambda count: np.zeros(count), None, None, got, Randomness(1))
+    *_, size = given[0]
+    assert size == (0.0 if exact else 3.0)
+    assert truncated(*given[0])[0] == 2.0**-28 * size
 
 
 def test_earlier_steps_are_paid_for():

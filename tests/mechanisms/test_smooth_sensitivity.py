@@ -1,5 +1,6 @@
 """Smooth sensitivity: release, truncation. False-alarm rate of each simulation test: 1e-6."""
 
+import itertools
 import math
 
 import numpy as np
@@ -167,6 +168,56 @@ def truncation_violations(margin, trials=4000, K=6, beta=0.3):
 
 def test_margin_has_sensitivity_one_and_means_smooth():
     assert truncation_violations(ss.truncated) == (0, 0)
+
+
+def knife_edges(K, beta, r, ulps):
+    """Sequences with the `r`-th inequality an equality, but for rounding, and those of a neighbour that gain
+    where this one is large and lose where it is small."""
+    steps = np.arange(2 * K + 2)
+    for k in range(r, K):
+        # the maximum is attained by the term k alone
+        A = np.where(steps >= k - r, 1.0, 0.0)
+        height = math.exp(-k * beta) / math.exp(-K * beta)
+        for _ in range(abs(ulps)):
+            height = np.nextafter(height, math.inf if ulps > 0 else 0.0)
+        A[K + r :] = height
+        A[K + r + 1 :] *= math.exp(beta)
+        other = np.where(steps < K, np.append(0.0, A[:-1]), np.append(A[1:], math.inf))
+        yield A, other
+
+
+def edge_violations(margin, size=0.0):
+    """How often the margin moves by more than 1, where everything hangs on the last digit."""
+    worse = 0
+    for K, beta in ((8, 0.3), (40, 0.047), (110, 0.12)):
+        # equalities as they are, and where the allowance for rounding puts them
+        for r in range(1, K - 1):
+            for ulps in range(-2, 3):
+                for A, other in itertools.islice(knife_edges(K, beta, r, ulps), 3):
+                    for enlarged in (1.0, 1 + 2.0**-12 * (r + 1), 1 + 2.0**-12 * r):
+                        pair = (a / np.where(np.arange(len(a)) >= K, enlarged, 1.0) for a in (A, other))
+                        margins = [margin(a, K, beta)[1] for a in pair]
+                        worse += abs(margins[0] - margins[1]) > 1
+    return worse
+
+
+def test_margin_has_sensitivity_one_where_the_last_digit_decides():
+    """An auditor's sequences: without the allowance one record moved the margin by 2."""
+    assert edge_violations(ss.truncated) == 0
+
+
+def test_a_margin_that_is_compared_as_rounded_is_caught():
+    def rounded(A, K, beta):
+        decay, r = np.exp(-beta * np.arange(K)), -1
+        best = np.maximum.accumulate(decay * A[:K])
+        while (
+            r + 1 < K - 1
+            and math.exp(-K * beta) * A[K + r + 1] <= math.exp(-(r + 1) * beta) * best[K - r - 2]
+        ):
+            r += 1
+        return best[-1], max(r - 1, -1)
+
+    assert edge_violations(rounded) > 0
 
 
 @pytest.mark.slow
