@@ -14,7 +14,16 @@ from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.privacy.ledger import Ledger
 
-__all__ = ["Budget", "Call", "Estimator", "Needs"]
+__all__ = ["Budget", "Call", "Estimator", "Needs", "text_reminder"]
+
+
+def text_reminder(design: Design) -> str:
+    """What a failure says of columns that may hold text: a fact about the schema alone."""
+    names = [quoted(name) for name in design.taken_as_numbers]
+    if not names:
+        return ""
+    what = "What is no number counts as missing (pd.to_numeric; dates as days); text needs levels=."
+    return f" (Of no declared type: {listed(names, 5)}. {what})"
 
 
 class Budget(Protocol):
@@ -77,6 +86,15 @@ class Call:
             return ""
         what = "is missing, or no plain value such as a number, a text or a date, are left out."
         return f" Rows whose unit {quoted(self.unit)} {what}"
+
+    def about_bounds(self, results: Any, design: Design) -> Any:
+        """Results whose notes name the declared bounds of the columns that were read as numbers."""
+        read = [name for name in self.bounds or () if name in design.layout.numbers]
+        if not read or not hasattr(results, "notes"):
+            return results
+        ends = listed(["{} [{:g}, {:g}]".format(name, *(self.bounds or {})[name]) for name in read])
+        said = f"Values beyond declared bounds count as if they were at them: {ends}."
+        return replace(results, notes=(*results.notes, said))
 
     def reminder(self, columns: Container[str]) -> str:
         """What a failure says of those of some columns whose levels are declared in the call: a fact about

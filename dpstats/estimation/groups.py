@@ -26,7 +26,7 @@ from dpstats.data.groups import GroupedRows
 from dpstats.engines.memory import Memory, lent
 from dpstats.engines.progress import progress
 from dpstats.errors import ParameterError, ReleaseFailed, SchemaError
-from dpstats.estimation.call import Budget, Call, Estimator
+from dpstats.estimation.call import Budget, Call, Estimator, text_reminder
 from dpstats.estimation.units import about_units, of_one_group, opened, promised
 from dpstats.formula.design import Design
 from dpstats.mechanisms.rng import Randomness
@@ -99,7 +99,7 @@ def run_groups(
         scoped = functools.cache(lambda guarantee: guarantee.replace(scope=_scope(by, guarantee)))
         for i, outcome in outcomes:
             if isinstance(outcome, ReleaseFailed):
-                left_out = f"{design.reminder}{call.unit_reminder}{estimator.needs.reminder}"
+                left_out = f"{text_reminder(design)}{call.unit_reminder}{estimator.needs.reminder}"
                 failed[levels[i]] = f"{outcome}{left_out}"
             else:
                 result, predicts, limits = outcome
@@ -196,6 +196,7 @@ class _Fits(Generic[B, R, T]):
                 with opened(estimator, call, design, rows.group(i), rng) as blocks:
                     released = estimator.release(blocks, budget, rng)
                 result: Any = about_units(estimator.results(design, budget, released), estimator, call)
+                result = call.about_bounds(result, design)
         except Exception as error:
             failure = contained(error, estimator.name)
             if not isinstance(failure, ReleaseFailed):

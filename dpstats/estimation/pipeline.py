@@ -14,7 +14,7 @@ from dpstats.data.groups import group_levels
 from dpstats.data.schema import Column, Schema
 from dpstats.data.sources import open_source
 from dpstats.errors import ReleaseFailed
-from dpstats.estimation.call import Budget, Call, Estimator
+from dpstats.estimation.call import Budget, Call, Estimator, text_reminder
 from dpstats.estimation.groups import run_groups
 from dpstats.estimation.units import about_units, check_units, count_units, opened, promised
 from dpstats.mechanisms.rng import Randomness
@@ -76,10 +76,10 @@ def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | Group
             with opened(estimator, call, design, source, rng) as blocks:
                 released = estimator.release(blocks, budget, rng)
             made = about_units(estimator.results(design, budget, released), estimator, call)
-            results: T = dated(made, origin)
+            results: T = dated(call.about_bounds(made, design), origin)
             return results
     except ReleaseFailed as failure:
-        of_rows = call.reminder(getattr(design, "coded", ())) + design.reminder + call.unit_reminder
+        of_rows = call.reminder(getattr(design, "coded", ())) + text_reminder(design) + call.unit_reminder
         failure.args = (f"{failure}{of_rows}{estimator.needs.reminder}",)
         if failure.guarantee is None:
             failure.guarantee = guarantee

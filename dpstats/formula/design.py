@@ -249,16 +249,6 @@ class Design:
         )
 
     @property
-    def reminder(self) -> str:
-        """What a failure says of columns that may hold text: a fact about the schema alone."""
-        names = self.taken_as_numbers
-        if not names:
-            return ""
-        shown = ", ".join(quoted(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
-        what = "What is no number counts as missing (pd.to_numeric; dates as days); text needs levels=."
-        return f" (Of no declared type: {shown}. {what})"
-
-    @property
     def has_intercept(self) -> bool:
         """Whether the first column is the constant 1."""
         return self.column_names[:1] == ("Intercept",)
@@ -356,6 +346,16 @@ class Design:
                 start += piece.rows
             matrices.append(X if self.limits is None else np.clip(X, *self.limits))
         return matrices[1] if len(matrices) == 2 else np.concatenate(matrices)
+
+    def new_rows(self, data: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The :meth:`matrix` of new data, and in which rows it moves a value into declared bounds."""
+        source, found = open_source(data), [np.zeros(0, bool)]
+        bounds = [(name, ends) for name, ends in self.layout.column_numbers.items() if ends is not None]
+        for batch in self._batches(source, self.layout.column_reads):
+            values = [(np.asarray(batch.numbers(name), float), *ends) for name, ends in bounds]
+            beyond = [(x < low) | (x > high) for x, low, high in values]
+            found.append(np.any([np.zeros(batch.rows, bool), *beyond], axis=0))
+        return self.matrix(source), np.concatenate(found)
 
     def blocks(self, source: Any) -> "Blocks":
         """Return the usable rows of a source as pairs of arrays, to be iterated as often as wanted.

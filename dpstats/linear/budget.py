@@ -12,6 +12,7 @@ from dpstats.privacy.guarantee import Guarantee, Spend
 __all__ = [
     "GaussianBudget",
     "LinearBudget",
+    "SHARES",
     "Recipe",
     "Step",
     "divide",
@@ -22,6 +23,18 @@ __all__ = [
 
 Recipe = Sequence[tuple[float, float, float]]
 """Clip rule (c, L) of each stage of a whitening, and its share."""
+SHARES = {
+    "count": 0.01,
+    "location": 0.06,
+    "scale": 0.11,
+    "response_location": 0.03,
+    "response_scale": 0.03,
+    "hessian": 0.09,
+    "limit": 0.08,
+    "excess": 0.1,
+    "outer": 0.05,
+}
+"""Shares of ``mu^2`` of steps that have the same in all rounds; those of the whitening are in its stages."""
 _LEVELS = 0.2
 """Share of the levels' counts, relative to that of the scales."""
 

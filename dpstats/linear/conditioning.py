@@ -4,7 +4,7 @@ All of this is computed from what has been released, and from the formula.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ __all__ = [
     "make_up",
     "start_map",
     "values_of",
+    "without_reference",
 ]
 
 _ROWS = 4096
@@ -146,24 +147,10 @@ class MadeUp:
         """The rows of levels that leave the model."""
         d = len(self.marginals.design.column_names)
         columns = np.array(self.marginals.joint, np.intp)[self.empty]
-        free = [np.zeros((d, 0))]
-        for reference, _ in self.references:
-            move = np.zeros((d, len(reference.margin)))
-            each = np.arange(len(reference.margin))
-            move[reference.margin, each] = -1.0
-            move[reference.own, each] = 1.0
-            move[columns] = 0.0
-            free.append(move)
-        dummies = tuple(reference.dummies for reference, _ in self.references)
-        named = tuple(
-            (
-                reference.factor,
-                reference.names[reference.level],
-                reference.names[at + (at >= reference.level)],
-            )
-            for reference, at in self.references
-        )
-        return LeftOut(columns, dummies, np.setdiff1d(self._instead, columns), np.hstack(free), named)
+        found = replace(LeftOut.nothing(d), columns=columns)
+        for reference, at in self.references:
+            found = found.beside(without_reference(reference, at, d))
+        return replace(found, instead=np.setdiff1d(found.instead, columns))
 
     def _means(self, of: Sequence[Booleans], active: Integers, loc: Floats, scale: Floats) -> Floats:
         _, here, z = self._standardised(active, loc, scale)
@@ -180,6 +167,22 @@ class MadeUp:
         inside = np.isin(joint, active)
         here = joint[inside]
         return inside, here, (self.rows[:, inside] - loc[here]) / scale[here]
+
+
+def without_reference(reference: Reference, at: int, d: int) -> LeftOut:
+    """The rows of a reference level, of `d` columns; the level of row `at` of ``reference.own`` stays."""
+    free = np.zeros((d, len(reference.margin)))
+    each = np.arange(len(reference.margin))
+    free[reference.margin, each] = -1.0
+    free[reference.own, each] = 1.0
+    names = reference.names[reference.level], reference.names[at + (at >= reference.level)]
+    return replace(
+        LeftOut.nothing(d),
+        dummies=(reference.dummies,),
+        instead=reference.own[at],
+        free=free,
+        references=((reference.factor, *names),),
+    )
 
 
 def least_rows(noise: float, count: float, seen: float = SEEN) -> float:

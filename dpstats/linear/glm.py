@@ -44,6 +44,7 @@ from dpstats.linear.identify import Seen
 from dpstats.linear.loss import Squared
 from dpstats.linear.normal_columns import NormalColumns
 from dpstats.linear.prepare import Prepared, prepare
+from dpstats.linear.rare import Turned, turned_without, without_hidden
 from dpstats.linear.rounds import Walk
 from dpstats.linear.scores import outer_limit
 from dpstats.linear.summed import balanced, most_rows
@@ -110,7 +111,7 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
     check = functools.partial(check_information, method, budget)
     few = not family.counts
     given, references = (method, cast(Blocks, make()), budget, rng), REFERENCE_OF_SHARES if few else 0.0
-    prepared = prepare(*given, check_count=check, fitted=False, few=few, references=references)
+    prepared = prepare(*given, check_count=check, fitted=False, few=few, references=references, leave=True)
     count = max(prepared.count, 1.0)
     with_offsets = make(offsets=True)
     kept = prepared.rows_of(with_offsets)
@@ -263,7 +264,11 @@ class _Walk:
             skewed = dispersion * q / max(float(np.trace(whitening.gram)), _LEAST_TRACE * q)
             parts = replace(parts, dispersion=skewed)
         hessian = release_information(self._rows, start, parts, mus["hessian"], rng) / n
-        seen = Seen(hessian, radius2 / mus["hessian"] / n, whitening.gram, whitening.spread)
+        noise = radius2 / mus["hessian"] / n
+        if (found := without_hidden(self._prepared, hessian, noise, 1.0)) is not None:
+            hessian, noise = self._leave(found, hessian, noise)
+            q, n, start, whitening = self._q, self._count, self._u, self._prepared.whitening
+        seen = Seen(hessian, noise, whitening.gram, whitening.spread)
         divisor, columns = steady(seen), self._columns()
         u, points, scores = start, list[Floats](), list[Floats]()
         for t in range(self._budget.averaged):
@@ -316,6 +321,17 @@ class _Walk:
             beyond=self._beyond,
             unsettled=_unsettled(n * np.array(scores), clip.norm / mus["rounds"], n * divisor, dispersion),
         )
+
+    def _leave(self, found: Turned, hessian: Floats, noise: float) -> tuple[Floats, float]:
+        """Without rare rows, which would hide other coefficients: what is left of a matrix, and its noise."""
+        stay = np.isin(self._prepared.affine.columns, found.prepared.affine.columns)
+        self._first_map = (self._first_map @ turned_without(self._first_map, ~stay))[stay]
+        count = max(found.prepared.count, 1.0)
+        more, self._count = self._count / count, count
+        self._u, self._q = found.change @ self._u, len(found.change)
+        whitening = found.prepared.whitening
+        self._move(found.prepared, whitening.W, whitening.gram, whitening.spread)
+        return found.gram(hessian) * more, noise * more
 
     def _summaries(self, u: Floats, parts: Parts, dispersion: float) -> dict[str, Any]:
         """What is released about the fit as a whole."""

@@ -75,6 +75,11 @@ class Seen:
         sizes = aim / np.maximum(values, np.maximum(_SURE * sd, _LEAST * aim))
         return (vectors * sizes) @ vectors.T
 
+    def hidden(self, aim: float) -> Floats:
+        """Directions, (q, k), whose eigenvalue may be as good as 0."""
+        values, error, vectors = self.directions()
+        return np.asarray(vectors[:, values - CERTAIN * error <= HIDDEN * aim])
+
     def along(self, matrix: Floats) -> Floats:
         """Of a symmetric matrix, the values along the directions, (q,)."""
         vectors = self.directions()[2]

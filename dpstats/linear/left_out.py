@@ -1,6 +1,6 @@
-"""Rows that leave a model with levels that few rows have."""
+"""Rows that leave a model with levels, and values of columns, that few rows have."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -8,6 +8,10 @@ from dpstats._types import Booleans, Floats, Integers
 from dpstats.engines.local import zero_in
 
 __all__ = ["LeftOut"]
+
+
+def _no_columns() -> Integers:
+    return np.zeros(0, np.intp)
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,11 @@ class LeftOut:
         How coefficients may move then without a fitted value that changes.
     references : tuple of (str, str, str)
         The factors of these levels, the levels, and those of `instead`.
+    apart : (a,) int array
+        Rows outside `least` and `most` in one of these are left out: nearly all have one value there.
+    least, most : (a,) arrays
+    seen : (a,) array of bool
+        Whether any of these rows are seen beyond the noise.
     """
 
     columns: Integers
@@ -34,15 +43,36 @@ class LeftOut:
     instead: Integers
     free: Floats
     references: tuple[tuple[str, str, str], ...] = ()
+    apart: Integers = field(default_factory=_no_columns)
+    least: Floats = field(default_factory=lambda: np.zeros(0))
+    most: Floats = field(default_factory=lambda: np.zeros(0))
+    seen: Booleans = field(default_factory=lambda: np.zeros(0, bool))
 
     @classmethod
     def nothing(cls, d: int) -> "LeftOut":
         """Of `d` columns."""
-        none = np.zeros(0, np.intp)
-        return cls(none, (), none, np.zeros((d, 0)))
+        return cls(_no_columns(), (), _no_columns(), np.zeros((d, 0)))
 
     def __bool__(self) -> bool:
-        return bool(len(self.columns) or self.dummies)
+        return bool(len(self.columns) or self.dummies or len(self.apart))
+
+    def beside(self, other: "LeftOut") -> "LeftOut":
+        """What this one leaves out and what `other` does."""
+        columns = np.concatenate([self.columns, other.columns])
+        free = np.hstack([self.free, other.free])
+        free[columns] = 0.0
+        return replace(
+            self,
+            columns=columns,
+            dummies=self.dummies + other.dummies,
+            instead=np.concatenate([self.instead, other.instead]),
+            free=free,
+            references=self.references + other.references,
+            apart=np.concatenate([self.apart, other.apart]),
+            least=np.concatenate([self.least, other.least]),
+            most=np.concatenate([self.most, other.most]),
+            seen=np.concatenate([self.seen, other.seen]),
+        )
 
     def kept(self, X: Floats) -> Booleans:
         """Which rows are not left out, (n,) of bool.
@@ -56,4 +86,6 @@ class LeftOut:
         kept = zero_in(X, self.columns)
         for columns in self.dummies:
             kept &= ~zero_in(X, columns)
+        for j, least, most in zip(self.apart, self.least, self.most, strict=True):
+            kept &= (X[:, j] >= least) & (X[:, j] <= most)
         return np.asarray(kept, bool)

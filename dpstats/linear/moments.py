@@ -126,7 +126,9 @@ def bounded_rows(
         count = release_count(blocks, budget.mus["count"], rng)
         prepared = Prepared.raw(count, len(budget.public.scale), budget.public.intercept)
         return prepared, Frame.of(prepared, False)
-    prepared = prepare(method, blocks, budget, rng, REACH, levels_seen=_SEEN, references=references)
+    prepared = prepare(
+        method, blocks, budget, rng, REACH, levels_seen=_SEEN, references=references, leave=references > 0
+    )
     return prepared, Frame.of(prepared, limited)
 
 

@@ -18,6 +18,7 @@ from dpstats.linear.loss import Squared
 from dpstats.linear.misfit import FAR, OFF_THE_LINE, with_misfit
 from dpstats.linear.moments import BoundedBudget, bounded_rows, raised, row_radius2
 from dpstats.linear.prepare import Prepared
+from dpstats.linear.rare import without_hidden
 from dpstats.linear.results import Inference, regression_results
 from dpstats.linear.scores import EXCESS_NOISE, averaged_noise, outer_limit
 from dpstats.linear.spread import cut_shape, of_long_rows, spread_share, with_squares
@@ -168,7 +169,8 @@ class Newton:
             self._rows: Whitened | Summed = rows
             self._sums: Summed | Gradients = rows
         else:
-            self._rows = Whitened(blocks, frame, self._radius, last=True)
+            self._blocks = blocks
+            self._rows = Whitened(blocks, frame, self._radius, last=not self.prepared.rare)
             self._sums = Gradients(self._rows, self._radius, count=self._count)
         self._inverse: Array = np.eye(q) / self._count
 
@@ -211,9 +213,24 @@ class Newton:
         mu, radius2, loss = self._budget.mus["gram"], self._radius**2, Squared(self._sigma)
         self._gram = loss.hessian(self._rows, self._u, self._clip.norm, radius2, mu, self._rng)
         self._noise = radius2 / mu
+        self._leave_hidden()
         self._inverse = np.linalg.inv(raised(self._gram, self._noise))
         self._astray = len(self._u) * float(np.sum(np.square(self._noises))) / self._count**2
         self._start, self._noises, self._path = self._u, [], []
+
+    def _leave_hidden(self) -> None:
+        """Leave out rare rows of which the Gram matrix shows too little: they would hide others."""
+        gram, noise = self._gram / self._count, self._noise / self._count
+        found = None
+        if isinstance(self._rows, Whitened):
+            found = without_hidden(self.prepared, gram, noise, 1.0)
+        if found is None:
+            return
+        self.prepared, self._gram = found.prepared, found.gram(self._gram)
+        self._count = max(found.prepared.count, 1.0)
+        self._u, self._counted = found.change @ self._u, found.change @ self._counted
+        self._rows = Whitened(self._blocks, Frame.of(self.prepared, False), self._radius, last=True)
+        self._sums = Gradients(self._rows, self._radius, count=self._count)
 
     def rounds(self, times: int, key: str) -> None:
         """Move `times` times, each with the parameter `key`."""

@@ -11,16 +11,16 @@ from dpstats._types import Booleans, Floats
 from dpstats.engines.local import Clipped, Source, Without, sample
 from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Blocks
-from dpstats.linear.budget import GaussianBudget, LinearBudget
+from dpstats.linear.budget import LinearBudget
 from dpstats.linear.conditioning import SEEN, least_rows, make_up
 from dpstats.linear.crossed import Cells, cells_of_products
 from dpstats.linear.left_out import LeftOut
 from dpstats.linear.public import PublicDesign, public_scale
+from dpstats.linear.rare import Rare, rare_rows, values_unseen
+from dpstats.linear.refusals import check_columns, check_rows, check_some, columns_need, rows_needed, visible
 from dpstats.linear.two_values import groups_of_two
-from dpstats.mechanisms._kernels import GRID_BITS
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import (
-    GRID_SHARES,
     Columns,
     Standardization,
     release_count,
@@ -29,24 +29,12 @@ from dpstats.mechanisms.standardize import (
 )
 from dpstats.mechanisms.whiten import Affine, Stage, Whitening, whiten
 
-__all__ = ["REACH", "STAGES", "Prepared", "check_columns", "check_rows", "prepare", "rows_needed"]
+__all__ = ["REACH", "STAGES", "Prepared", "prepare"]
 
 STAGES = ((2.0, 0.0, 0.08), (2.0, 0.25, 0.07), (2.0, 0.5, 0.05), (2.0, 1.0, 0.07))
 """Four stages of whitening: clip rule (c, L), and share of ``mu^2``."""
 REACH = math.sqrt(2.0)
 """Columns are winsorised at this multiple of their private range."""
-_SCALE_NOISE = 0.25
-"""Refuse if the threshold for a visible octave exceeds this share of the rows, as a rule."""
-_ASTRAY = 3.2
-"""Refuse if half of the rows are fewer standard deviations of the noise of a step of the response's
-location."""
-_SOME = 3.0
-"""Standard deviations of the noise that the released count of rows is to have at least."""
-_NOT_COUNTED = "A row with a missing value or a level that is not declared does not count."
-_VISIBLE = 6.0
-"""An octave is visible beyond about so many standard deviations of its noise."""
-_HIDDEN = 5.0
-"""Refuse if the noise of the most precise Gram matrix hides so many times what the rows add up to."""
 _ALIKE = 0.8
 """Nearly all rows: this share of them."""
 _ENOUGH_ROWS = 2**17
@@ -96,6 +84,8 @@ class Prepared:
         As `columns`, with the variables that are no column behind them.
     unseen : (d,) array of bool or None
         Columns that share a level of a factor that is not seen.
+    rare : tuple of Rare
+        Rows that may leave once the noise is seen to hide a direction.
     """
 
     count: float
@@ -117,6 +107,7 @@ class Prepared:
     intercept: bool
     variables: Standardization | None = None
     unseen: Booleans | None = None
+    rare: tuple[Rare, ...] = ()
 
     @classmethod
     def raw(cls, count: float, d: int, intercept: bool = True) -> "Prepared":
@@ -179,6 +170,7 @@ def prepare(
     squared: bool = False,
     few: bool = False,
     references: float = 0.0,
+    leave: bool = False,
 ) -> Prepared:
     """Release count, standardisation, whitening and a first fit.
 
@@ -206,6 +198,9 @@ def prepare(
         survive.
     few : bool
         Whether groups of rows are looked for that may have few events: `twos` and `cells`.
+    leave : bool
+        Whether rows that differ in a column from nearly all others may leave where they are not seen, and
+        later those of :attr:`Prepared.rare`.
     fitted : bool
         Without it the response is left alone: it is not standardised, and there is no first fit.
 
@@ -232,7 +227,7 @@ def prepare(
     count = release_count(blocks, mus["count"], rng)
     if check_count is None:
         unknown, q = public.unknown and f + extra, len(public.scale)
-        if _columns_need(budget, q) < rows_needed(budget, unknown, public.response_unknown):
+        if columns_need(budget, q) < rows_needed(budget, unknown, public.response_unknown):
             # of two needs the larger is named; with that many rows the other is met
             check_rows(method, budget, unknown, count, response=public.response_unknown)
         check_columns(method, budget, q, count)
@@ -296,11 +291,15 @@ def prepare(
     stages = [Stage(s.c, s.L, s.mu / root, s.response) for s in budget.stages]
     start = None if made is None else made.start(active, loc, scale, public.intercept, squared)
     of_levels = None if made is None else made.groups(active, loc, scale)
-    gone, kept = LeftOut.nothing(len(scale)), count
+    gone, kept, rare = LeftOut.nothing(len(scale)), count, tuple[Rare, ...]()
+    if leave:
+        rare = rare_rows(made, levels, columns, public, rows_count, references > 0)
+        gone = values_unseen(columns, public, rows_count, visible(f, mus["scale"] / root))
     if made is not None and made.left:
-        gone = made.gone
-        rows = Without(rows, gone.kept)
+        gone = made.gone.beside(gone)
         kept, rows_count = count * made.stay, max(rows_count * made.stay, 1.0)
+    if gone:
+        rows = Without(rows, gone.kept)
     if np.isfinite(low).any():
         rows = Clipped(rows, low, high)
     joined = response if fitted and not flat else None
@@ -340,6 +339,7 @@ def prepare(
         public.intercept,
         variables,
         unseen,
+        rare,
     )
 
 
@@ -350,101 +350,3 @@ def _response(y: Standardization, public: PublicDesign, d: int) -> tuple[Affine,
         middle, scale = public_scale(*bounds, public.intercept)
         loc = np.array([middle])
     return Affine(np.array([d]), loc, np.array([scale or 1.0])), scale == 0
-
-
-def check_some(method: str, budget: GaussianBudget, count: float) -> None:
-    """Refuse where the released count may be that of no rows; it knows nothing else."""
-    if not _may_be_none(budget, count):
-        return
-    raise ReleaseFailed(
-        f"{method}: the private count of rows, {max(count, 0):,.0f}, cannot be told from none at eps = "
-        f"{budget.guarantee.eps:.4g}. Nothing was estimated. {_NOT_COUNTED}",
-        budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
-    )
-
-
-def _may_be_none(budget: GaussianBudget, count: float) -> bool:
-    return count < _SOME / budget.mus["count"]
-
-
-def check_rows(
-    method: str,
-    budget: GaussianBudget,
-    columns: int,
-    count: float,
-    share: float = _SCALE_NOISE,
-    response: bool = False,
-) -> None:
-    """Refuse where the noise of the standardisation would swamp the rows; it knows the released count alone.
-
-    Parameters
-    ----------
-    method : str
-    budget : object
-        With ``mus["scale"]`` and a guarantee whose first spend is the count's.
-    columns : int
-        Those of unknown range.
-    count : float
-    share : float
-        Of the rows, which the threshold for a visible octave may be.
-    response : bool
-        Whether the response is of unknown range, and located by ``mus["response_location"]``.
-    """
-    need, located = _scale_need(budget, columns, share), _location_need(budget, response)
-    if count >= max(need, located):
-        return
-    needs, remedy = f"need{'s' * (columns == 1)}", "Fewer columns of that sort, as by"
-    what, rows = f"{columns} column{'s' * (columns > 1)}", max(need, located)
-    if located > need:
-        what, needs, remedy = "a response", "needs", "Its range, as by"
-    remedy += " bounds={...}, or a larger eps would do."
-    raise ReleaseFailed(
-        f"{method}: {what} of unknown range at eps = {budget.guarantee.eps:.4g} {needs} about {rows:,.0f} "
-        f"rows, and the private count is {max(count, 0):,.0f}. Nothing was estimated. "
-        f"{_NOT_COUNTED if _may_be_none(budget, count) else remedy}",
-        budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
-    )
-
-
-def rows_needed(budget: GaussianBudget, columns: int, response: bool) -> float:
-    """How many rows :func:`check_rows` wants."""
-    return max(_scale_need(budget, columns, _SCALE_NOISE), _location_need(budget, response))
-
-
-def _scale_need(budget: GaussianBudget, columns: int, share: float) -> float:
-    return _VISIBLE * math.sqrt(columns) / budget.mus["scale"] / share if columns else -math.inf
-
-
-def _location_need(budget: GaussianBudget, response: bool) -> float:
-    mu = budget.mus.get("response_location", 0.0)
-    return _ASTRAY * math.sqrt(GRID_BITS / GRID_SHARES[0]) / mu if response and mu else -math.inf
-
-
-def check_columns(method: str, budget: LinearBudget, columns: int, count: float) -> None:
-    """Refuse where the noise of the Gram matrices would hide all directions; only the released count is used.
-
-    The noise for ``q`` columns has the spectral norm ``sqrt(2 q) R^2 / mu``, with ``R^2`` at least
-    ``c (q + 1)``, and whitened rows add up to `count` along any direction.
-
-    Parameters
-    ----------
-    method : str
-    budget : LinearBudget
-    columns : int
-    count : float
-    """
-    need = _columns_need(budget, columns)
-    if count < need:
-        raise ReleaseFailed(
-            f"{method}: {columns} columns, with those of the levels, at eps = {budget.guarantee.eps:.4g} "
-            f"need about {need:,.0f} rows, and the private count is {max(count, 0):,.0f}. "
-            "Nothing was estimated. Fewer columns or levels, or a larger eps, would do.",
-            budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
-        )
-
-
-def _columns_need(budget: LinearBudget, columns: int) -> float:
-    if not budget.stages:
-        return -math.inf
-    radius2 = min(stage.c / stage.mu for stage in budget.stages) * (columns + 1)
-    return math.sqrt(2 * columns) * radius2 / _HIDDEN

@@ -1,15 +1,37 @@
-"""Refusals by the private count of rows alone, of estimators that work in rounds."""
+"""Refusals by the private count of rows alone."""
 
 import math
 
 from dpstats.errors import ReleaseFailed
-from dpstats.linear.budget import LinearBudget
+from dpstats.linear.budget import GaussianBudget, LinearBudget
 from dpstats.linear.curvature import least_radius2
-from dpstats.linear.prepare import check_rows, rows_needed
+from dpstats.mechanisms._kernels import GRID_BITS
+from dpstats.mechanisms.standardize import GRID_SHARES
 from dpstats.privacy.guarantee import Guarantee
 
-__all__ = ["check_directions", "check_needs"]
+__all__ = [
+    "check_columns",
+    "check_directions",
+    "check_needs",
+    "check_rows",
+    "check_some",
+    "columns_need",
+    "rows_needed",
+    "visible",
+]
 
+_SCALE_NOISE = 0.25
+"""Refuse if the threshold for a visible octave exceeds this share of the rows, as a rule."""
+_ASTRAY = 3.2
+"""Refuse if half of the rows are fewer standard deviations of the noise of a step of the response's
+location."""
+_SOME = 3.0
+"""Standard deviations of the noise that the released count of rows is to have at least."""
+_NOT_COUNTED = "A row with a missing value or a level that is not declared does not count."
+_VISIBLE = 6.0
+"""An octave is visible beyond about so many standard deviations of its noise."""
+_HIDDEN = 5.0
+"""Refuse if the noise of the most precise Gram matrix hides so many times what the rows add up to."""
 _HIDES_MOST = 1.0
 """Spectral norm of the noise of the mean of two Gram matrices that hides most directions of any design."""
 
@@ -49,3 +71,106 @@ def _too_few(method: str, columns: int, need: float, count: float, guarantee: Gu
         "most coefficients. Nothing was estimated. Fewer columns, or a larger eps would do.",
         guarantee.replace(spends=guarantee.spends[:1]),
     )
+
+
+def check_some(method: str, budget: GaussianBudget, count: float) -> None:
+    """Refuse where the released count may be that of no rows; it knows nothing else."""
+    if not _may_be_none(budget, count):
+        return
+    raise ReleaseFailed(
+        f"{method}: the private count of rows, {max(count, 0):,.0f}, cannot be told from none at eps = "
+        f"{budget.guarantee.eps:.4g}. Nothing was estimated. {_NOT_COUNTED}",
+        budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
+    )
+
+
+def _may_be_none(budget: GaussianBudget, count: float) -> bool:
+    return count < _SOME / budget.mus["count"]
+
+
+def check_rows(
+    method: str,
+    budget: GaussianBudget,
+    columns: int,
+    count: float,
+    share: float = _SCALE_NOISE,
+    response: bool = False,
+) -> None:
+    """Refuse where the noise of the standardisation would swamp the rows; it knows the released count alone.
+
+    Parameters
+    ----------
+    method : str
+    budget : object
+        With ``mus["scale"]`` and a guarantee whose first spend is the count's.
+    columns : int
+        Those of unknown range.
+    count : float
+    share : float
+        Of the rows, which the threshold for a visible octave may be.
+    response : bool
+        Whether the response is of unknown range, and located by ``mus["response_location"]``.
+    """
+    need, located = _scale_need(budget, columns, share), _location_need(budget, response)
+    if count >= max(need, located):
+        return
+    needs, remedy = f"need{'s' * (columns == 1)}", "Fewer columns of that sort, as by"
+    what, rows = f"{columns} column{'s' * (columns > 1)}", max(need, located)
+    if located > need:
+        what, needs, remedy = "a response", "needs", "Its range, as by"
+    remedy += " bounds={...}, or a larger eps would do."
+    raise ReleaseFailed(
+        f"{method}: {what} of unknown range at eps = {budget.guarantee.eps:.4g} {needs} about {rows:,.0f} "
+        f"rows, and the private count is {max(count, 0):,.0f}. Nothing was estimated. "
+        f"{_NOT_COUNTED if _may_be_none(budget, count) else remedy}",
+        budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
+    )
+
+
+def rows_needed(budget: GaussianBudget, columns: int, response: bool) -> float:
+    """How many rows :func:`check_rows` wants."""
+    return max(_scale_need(budget, columns, _SCALE_NOISE), _location_need(budget, response))
+
+
+def _scale_need(budget: GaussianBudget, columns: int, share: float) -> float:
+    return visible(columns, budget.mus["scale"]) / share if columns else -math.inf
+
+
+def visible(columns: int, mu: float) -> float:
+    """About how many rows an octave of one of some columns needs to be seen."""
+    return _VISIBLE * math.sqrt(columns) / mu if columns else math.inf
+
+
+def _location_need(budget: GaussianBudget, response: bool) -> float:
+    mu = budget.mus.get("response_location", 0.0)
+    return _ASTRAY * math.sqrt(GRID_BITS / GRID_SHARES[0]) / mu if response and mu else -math.inf
+
+
+def check_columns(method: str, budget: LinearBudget, columns: int, count: float) -> None:
+    """Refuse where the noise of the Gram matrices would hide all directions; only the released count is used.
+
+    The noise for ``q`` columns has the spectral norm ``sqrt(2 q) R^2 / mu``, with ``R^2`` at least
+    ``c (q + 1)``, and whitened rows add up to `count` along any direction.
+
+    Parameters
+    ----------
+    method : str
+    budget : LinearBudget
+    columns : int
+    count : float
+    """
+    need = columns_need(budget, columns)
+    if count < need:
+        raise ReleaseFailed(
+            f"{method}: {columns} columns, with those of the levels, at eps = {budget.guarantee.eps:.4g} "
+            f"need about {need:,.0f} rows, and the private count is {max(count, 0):,.0f}. "
+            "Nothing was estimated. Fewer columns or levels, or a larger eps, would do.",
+            budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
+        )
+
+
+def columns_need(budget: LinearBudget, columns: int) -> float:
+    if not budget.stages:
+        return -math.inf
+    radius2 = min(stage.c / stage.mu for stage in budget.stages) * (columns + 1)
+    return math.sqrt(2 * columns) * radius2 / _HIDDEN

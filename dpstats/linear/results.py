@@ -44,6 +44,7 @@ _REFERENCE = (
     "about it is not determined, as the constant and comparisons with it; estimates have {!r} in its place. "
     "Differences of other levels, and predictions at them, may be. A level that many rows have would stay."
 )
+_APART = "Left out, with the rows that have another value there than nearly all, which"
 _ONE_VALUE = (
     "The response has one value in nearly all rows, as a rare 0/1 response has. Those in which it differs "
     "are too few to be seen by their residuals: the fit is that of the others, and nothing is determined. "
@@ -251,6 +252,12 @@ def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ..
         why = "Left out, with the rows of these levels, which are too few for the noise"
         notes.append(f"{why}: {listed(levels)}.")
     notes += [_REFERENCE.format(*names) for names in prepared.gone.references]
+    apart = np.array([design.column_names[j] for j in prepared.gone.apart], object)
+    few, none = (list(apart[prepared.gone.seen == seen]) for seen in (True, False))
+    if few:
+        notes.append(f"{_APART} are too few for the noise: {listed(few)}.")
+    if none:
+        notes.append(f"{_APART} are not seen beyond the noise: {listed(none)}; bounds= keep a column in.")
     if columns:
         why = "no variation beyond the privacy noise"
         notes.append(f"Left out, {why}: {listed(columns)}; bounds= keep a numeric column in.")
@@ -261,7 +268,9 @@ def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ..
 
 def moves_the_constant(design: Design | WithinDesign, prepared: Prepared) -> bool:
     """Whether the constant takes up the mean of a column that left the model."""
-    return design.has_intercept and bool(len(_missing(design, prepared)[1]))
+    gone = prepared.gone
+    elsewhere = np.any((gone.least != 0) | (gone.most != 0))
+    return design.has_intercept and bool(len(_missing(design, prepared)[1]) or elsewhere)
 
 
 def _missing(design: Design | WithinDesign, prepared: Prepared) -> tuple[Integers, Integers]:
@@ -269,7 +278,8 @@ def _missing(design: Design | WithinDesign, prepared: Prepared) -> tuple[Integer
     missing = np.setdiff1d(np.arange(len(design.column_names)), prepared.affine.columns)
     of_levels = np.isin(missing, prepared.gone.columns)
     instead = np.isin(missing, prepared.gone.instead)
-    return missing[of_levels], missing[~of_levels & ~instead]
+    apart = np.isin(missing, prepared.gone.apart)
+    return missing[of_levels], missing[~of_levels & ~instead & ~apart]
 
 
 def _limits_in_words(design: Design | WithinDesign, prepared: Prepared) -> list[str]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from dpstats._types import Array, Floats
 from dpstats.formula.design import Blocks
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
-from dpstats.linear.budget import Recipe, Step, stage_steps
 from dpstats.linear.clip import (
     INFORMATION,
     MAY_CUT,
@@ -27,34 +27,18 @@ from dpstats.linear.het import het_test
 from dpstats.linear.identify import Seen, identify
 from dpstats.linear.loss import Loss, Squared
 from dpstats.linear.misfit import FAR, MANY_ROWS, OFF_THE_LINE, of_large_units, with_misfit
-from dpstats.linear.prepare import STAGES, Prepared
+from dpstats.linear.prepare import Prepared
+from dpstats.linear.rare import without_hidden
 from dpstats.linear.results import Inference
 from dpstats.linear.scores import EXCESS_NOISE, averaged_reach, outer_limit
 from dpstats.linear.spread import cut_shape, of_long_rows, spread_share, with_squares
-from dpstats.linear.summed import Summed, most_rows, unit_steps
+from dpstats.linear.summed import Summed, most_rows
 from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms.rng import Randomness
 from dpstats.results.hypotheses import HetTest
 
-__all__ = ["SHARES", "Rounds", "Walk", "rounds_inference", "whitening_steps"]
+__all__ = ["Rounds", "Walk", "rounds_inference"]
 
-SHARES = {
-    "count": 0.01,
-    "location": 0.06,
-    "scale": 0.11,
-    "response_location": 0.03,
-    "response_scale": 0.03,
-    "hessian": 0.09,
-    "limit": 0.08,
-    "excess": 0.1,
-    "outer": 0.05,
-}
-"""Shares of ``mu^2`` of the steps that have the same everywhere; those of the whitening are in its stages."""
-
-_UNIT_STAGES = STAGES[:-1]
-"""The stages of the whitening on one row of each unit; the share of the last is for a Gram matrix of all."""
-_METRIC = 0.04
-"""Share of ``mu^2`` of how the parts of units vary."""
 _FIRST_CLIP = 2.5
 _SWING, _UNDONE = 8.0, 0.5
 """Standard deviations of their noise from which two rounds that undo each other count as a swing, and the
@@ -68,13 +52,6 @@ _OUTER_LIMITS = 4.0, 40.0
 beyond 40 times where it is less."""
 _UNIT_OUTER = 2.0
 """Of units they are cut so many times farther out."""
-
-
-def whitening_steps(unit: object) -> tuple[Recipe, list[Step]]:
-    """The stages of the whitening, and its steps; with units the last stage is on all rows of each."""
-    if unit is None:
-        return STAGES, stage_steps(STAGES)
-    return _UNIT_STAGES, [*stage_steps(_UNIT_STAGES), *unit_steps(STAGES[-1][2], _METRIC)]
 
 
 @dataclass(frozen=True)
@@ -177,6 +154,8 @@ class Walk:
     rows : Whitened or Summed
     count : float
         Released number of rows, at least 1.
+    prepared : Prepared
+        Without what :meth:`curve` leaves out.
     u : (q,) array
         Where the rounds have got to, in whitened coordinates; at first the first fit.
 
@@ -202,14 +181,15 @@ class Walk:
         if isinstance(blocks, UnitBlocks):
             noise = max(prepared.count, 1.0), len(whitening.W), averaged, mus["rounds"]
             blocks = Summed(blocks, frame, size, most=most_rows(*noise, size=size, least=size))
-        self.rows = blocks if isinstance(blocks, Summed) else Whitened(blocks, frame, last=True)
+        self._blocks, self._winsorized = blocks, winsorized
+        self.rows = blocks if isinstance(blocks, Summed) else Whitened(blocks, frame, last=not prepared.rare)
         self._sums: Whitened | Summed | Gradients = self.rows
         self.count = max(prepared.count, 1.0)
         self._last: tuple[Array, Array, float, float] | None = None
         self._shortened = 0
         self._back: Array = np.eye(len(whitening.W))
         self._step = self._back
-        self._whitening, self._intercept = whitening, prepared.intercept
+        self.prepared = prepared
         self.u: Array = np.linalg.solve(whitening.W, whitening.theta)
         self._mus, self._averaged, self._rng = mus, averaged, rng
         self.restart()
@@ -230,7 +210,7 @@ class Walk:
         edges = edges_about(loss.scale * math.sqrt(q))
         counts = loss.counts(self.rows, self.u, edges, mu, self._rng)
         units = isinstance(self.rows, Summed)
-        given = (1.0, UNIT_INFORMATION) if units else (spread_share(q, self._intercept), INFORMATION)
+        given = (1.0, UNIT_INFORMATION) if units else (spread_share(q, self.prepared.intercept), INFORMATION)
         self._clip = choose_clip(edges, counts, 1 / mu, q, self.count, noise, *given, one_way=units)
 
     def curve(self, loss: Loss) -> None:
@@ -240,10 +220,27 @@ class Walk:
         radius2 = curvature_radius2(q, self.count, mu)
         hessian = loss.hessian(self.rows, self.u, self._clip.norm, radius2, mu, self._rng)
         self._hessian, self._hessian_noise = hessian / self.count, radius2 / mu / self.count
-        seen = Seen.of(self._hessian, self._hessian_noise, self._whitening, loss.curvature)
+        self._leave_hidden(loss)
+        seen = Seen.of(self._hessian, self._hessian_noise, self.prepared.whitening, loss.curvature)
         self._step = seen.steps(loss.curvature)
         if isinstance(loss, Squared) and isinstance(self.rows, Whitened):
             self._sums = Gradients(self.rows, math.inf, self._last and self._last[0], self.count)
+
+    def _leave_hidden(self, loss: Loss) -> None:
+        """Leave out rare rows of which the curvature shows too little: they would hide coefficients."""
+        if not isinstance(self.rows, Whitened):
+            return
+        found = without_hidden(self.prepared, self._hessian, self._hessian_noise, loss.curvature)
+        if found is None:
+            return
+        more = self.count / max(found.prepared.count, 1.0)
+        self.prepared, self.count = found.prepared, self.count / more
+        self._hessian, self._hessian_noise = found.gram(self._hessian) * more, self._hessian_noise * more
+        self.u, self._counted = found.change @ self.u, found.change @ self._counted
+        self._back, self._last = np.eye(len(self.u)), None
+        self.rows = Whitened(cast(Blocks, self._blocks), Frame.of(self.prepared, self._winsorized), last=True)
+        self._sums = self.rows
+        self.restart()
 
     def rounds(self, loss: Loss, times: int, key: str) -> None:
         """Move `times` times, each with the parameter `key`."""
@@ -294,9 +291,10 @@ class Walk:
         averaged = self._path[-self._averaged :]
         u, q = np.mean(averaged, axis=0), len(self.u)
         rows, clip = self.rows, self._clip
-        if isinstance(rows, Whitened) and self._intercept:
+        if isinstance(rows, Whitened) and self.prepared.intercept:
             noise = self._noises[-1] / self.count / loss.curvature / math.sqrt(len(averaged))
-            clip = median_known(clip, self._whitening.W, u - self._counted, noise, loss.scale, self.count)
+            W, moved = self.prepared.whitening.W, u - self._counted
+            clip = median_known(clip, W, moved, noise, loss.scale, self.count)
         curvature, psi2 = loss.spread(rows, u, self.count, self._mus["spread"], self._rng)
         residual2 = psi2
         if isinstance(rows, Summed):

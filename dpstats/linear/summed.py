@@ -16,11 +16,11 @@ from dpstats.engines.local import Block, Mapped, Source, in_pieces
 from dpstats.engines.partitions import Partitions
 from dpstats.formula.units import EveryUnit, UnitBlocks, Units
 from dpstats.linear import unit_kernels as kernels
-from dpstats.linear.budget import Step
+from dpstats.linear.budget import Recipe, Step, stage_steps
 from dpstats.linear.clip import edges_about
 from dpstats.linear.curvature import shrunken_to
 from dpstats.linear.left_out import LeftOut
-from dpstats.linear.prepare import Prepared
+from dpstats.linear.prepare import STAGES, Prepared
 from dpstats.linear.scores import product_counts, residual_variance
 from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms._kernels import EXPONENT
@@ -28,11 +28,15 @@ from dpstats.mechanisms.noise import symmetric_gaussian
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
 
-__all__ = ["Framed", "Summed", "balanced", "most_rows", "root_weights", "unit_steps"]
+__all__ = ["Framed", "Summed", "balanced", "most_rows", "root_weights", "unit_steps", "whitening_steps"]
 
 _SIZES = 0.02
 """Share of ``mu^2`` of the count of units by size."""
 
+_UNIT_STAGES = STAGES[:-1]
+"""The stages of the whitening on one row of each unit; the share of the last is for a Gram matrix of all."""
+_METRIC = 0.04
+"""Share of ``mu^2`` of how the parts of units vary."""
 _FEW = 0.01
 """Units whose Gram matrices are scaled down, as a share of all."""
 _SEEN = 3.0
@@ -50,6 +54,13 @@ def unit_steps(gram: float, metric: float = 0.0) -> list[Step]:
         Step("unit gram", "Gram matrix of the units", gram),
         Step("unit metric", "outer products of the units", metric),
     ]
+
+
+def whitening_steps(unit: object) -> tuple[Recipe, list[Step]]:
+    """The stages of the whitening, and its steps; with units the last stage is on all rows of each."""
+    if unit is None:
+        return STAGES, stage_steps(STAGES)
+    return _UNIT_STAGES, [*stage_steps(_UNIT_STAGES), *unit_steps(STAGES[-1][2], _METRIC)]
 
 
 class Framed(EveryUnit):

@@ -18,7 +18,7 @@ from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.budget import Step, divide
 from dpstats.linear.loss import Huber
-from dpstats.linear.prepare import check_rows
+from dpstats.linear.refusals import check_rows
 from dpstats.linear.scores import averaged_noise, product_counts, product_gradient, residual_variance
 from dpstats.linear.whitened import Frame, Whitened
 from dpstats.location.tail import EDGES, Limit, choose_limit, unseen_note, unseen_rows

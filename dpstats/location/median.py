@@ -12,7 +12,7 @@ from dpstats._docs import documented
 from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import allows, check, fail, one_of
 from dpstats.engines.local import gather
-from dpstats.estimation.call import Call, Estimator, Needs
+from dpstats.estimation.call import Call, Estimator, Needs, text_reminder
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.mechanisms import exponential
@@ -291,7 +291,7 @@ def _results(design: Design, budget: _Budget, release: _Release, *, title: str, 
         estimates[lost] = ends[:, lost] = math.nan
         if lost.any():
             hidden = ", ".join(name for name, gone in zip(names, lost, strict=True) if gone)
-            notes += (f"{_UNDETERMINED}: {hidden}.{design.reminder}",)
+            notes += (f"{_UNDETERMINED}: {hidden}.{text_reminder(design)}",)
         interval = FixedInterval(tuple(ends[0]), tuple(ends[1]), budget.intervals[0].alpha)
     if budget.bounds is not None:
         at_bound = [name for name, x in zip(names, estimates, strict=True) if x in budget.bounds]

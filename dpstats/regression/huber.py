@@ -16,15 +16,15 @@ from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import check_cov_type
-from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stages_of
+from dpstats.linear.budget import SHARES, LinearBudget, Step, divide, preparation, stages_of
 from dpstats.linear.conditioning import REFERENCE
 from dpstats.linear.loss import Huber, Squared
 from dpstats.linear.prepare import REACH, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.refusals import check_directions
 from dpstats.linear.results import regression_results
-from dpstats.linear.rounds import SHARES, Rounds, Walk, rounds_inference, whitening_steps
-from dpstats.linear.summed import Summed, balanced
+from dpstats.linear.rounds import Rounds, Walk, rounds_inference
+from dpstats.linear.summed import Summed, balanced, whitening_steps
 from dpstats.linear.whitened import Frame
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
@@ -176,7 +176,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """
     mus = budget.mus
     check = functools.partial(check_directions, "huber", budget)
-    prepared = prepare("huber", blocks, budget, rng, REACH, check, references=REFERENCE)
+    prepared = prepare("huber", blocks, budget, rng, REACH, check, references=REFERENCE, leave=True)
     if prepared.flat_response:
         return _Release(prepared, None, 0.0)
     guess, size = prepared.whitening.sigma, 1.0
@@ -195,7 +195,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     walk.curve(loss)
     walk.rounds(loss, budget.first, "first rounds")
     walk.rounds(loss, budget.averaged, "rounds")
-    return _Release(prepared, walk.finish(loss), sigma)
+    return _Release(walk.prepared, walk.finish(loss), sigma)
 
 
 def _results(design: Design, budget: _Budget, release: _Release) -> Results:

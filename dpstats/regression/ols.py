@@ -19,16 +19,16 @@ from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.formula.units import UnitBlocks, WithinBlocks, WithinDesign
 from dpstats.linear.bootstrap import check_cov_type
-from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stages_of
+from dpstats.linear.budget import SHARES, LinearBudget, Step, divide, preparation, stages_of
 from dpstats.linear.conditioning import REFERENCE
 from dpstats.linear.loss import Squared
 from dpstats.linear.prepare import REACH, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.refusals import check_directions
 from dpstats.linear.results import regression_results
-from dpstats.linear.rounds import SHARES, Rounds, Walk, rounds_inference, whitening_steps
+from dpstats.linear.rounds import Rounds, Walk, rounds_inference
 from dpstats.linear.scores import outside_score
-from dpstats.linear.summed import Summed, balanced
+from dpstats.linear.summed import Summed, balanced, whitening_steps
 from dpstats.linear.whitened import Frame
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
@@ -246,7 +246,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
         blocks = WithinBlocks(blocks, budget.within.columns, rng)
     check = functools.partial(check_directions, "ols", budget)
     prepared = prepare(
-        "ols", blocks, budget, rng, REACH if winsorized else math.inf, check, references=REFERENCE
+        "ols", blocks, budget, rng, REACH if winsorized else math.inf, check, references=REFERENCE, leave=True
     )
     if prepared.flat_response:
         return _Release(prepared, None, winsorized)
@@ -269,7 +269,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     walk.curve(loss)
     walk.rounds(loss, _SECOND, "first rounds")
     walk.rounds(loss, _ROUNDS, "rounds")
-    rounds = walk.finish(loss)
+    rounds, prepared = walk.finish(loss), walk.prepared
     if budget.winsorize == "auto":
         prepared = _choose_limits(walk.rows, prepared, rounds, budget.mus["choice"], rng)
     return _Release(prepared, rounds, winsorized, size)

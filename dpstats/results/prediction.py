@@ -209,8 +209,8 @@ class Predictions:
             With ``predicted_mean``, ``se_mean``, ``conf_int(alpha)`` and ``summary_frame(alpha)``, which has
             intervals of single responses too where sigma was released; these suppose normal errors of
             constant variance. Standard errors and intervals are NaN where a coefficient that is not
-            determined would be needed, and for a row with a column beyond :attr:`limits`: its predicted mean
-            is that at the limit.
+            determined would be needed, and for a row with a column beyond :attr:`limits` or declared bounds:
+            its predicted mean is that at the limit.
 
         Raises
         ------
@@ -267,8 +267,8 @@ def predicted(
     need_rows(data)
     design: Any = results.design
     limits = getattr(design, "limits", None)
-    matrix = np.asarray((design if limits is None else replace(design, limits=None)).matrix(data), float)
-    lost = np.zeros(len(matrix), bool)
+    # the mean at a declared bound is not that of a row beyond it
+    matrix, lost = (design if limits is None else replace(design, limits=None)).new_rows(data)
     if limits is not None:
         limited = np.clip(matrix, *limits)
         # the mean at the limit is not that of a row beyond it

@@ -64,10 +64,21 @@ design_matrix <- function(design, newdata, limit = TRUE) {
   X <- do.call(cbind, X)[, design$order, drop = FALSE]
   X[!is.finite(rowSums(X)), ] <- NA
   colnames(X) <- design$names
-  if (!limit || !length(design$low)) return(X)
+  if (!limit) return(X)
   inside <- X
-  inside[] <- pmin(pmax(X, rep(design$low, each = rows)), rep(design$high, each = rows))
-  structure(inside, moved = rowSums(inside != X) > 0)
+  if (length(design$low)) inside[] <- pmin(pmax(X, rep(design$low, each = rows)), rep(design$high, each = rows))
+  structure(inside, moved = rowSums(inside != X) > 0 | beyond_bounds(design, newdata, rows))
+}
+
+# In which rows a column that is read as a number lies beyond its declared bounds, into which its values are moved.
+beyond_bounds <- function(design, newdata, rows) {
+  expressions <- unlist(lapply(design$blocks, function(block) lapply(block$parts, function(part) part$expr)))
+  found <- logical(rows)
+  for (name in intersect(unlist(lapply(expressions, all.vars)), names(Filter(length, design$bounds)))) {
+    x <- number_column(name, newdata, NULL)
+    found <- found | (!is.na(x) & (x < design$bounds[[name]][1] | x > design$bounds[[name]][2]))
+  }
+  found
 }
 
 block_values <- function(block, newdata, bounds) {

@@ -24,6 +24,7 @@ import dpstats
 from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
 from dpstats.errors import DpstatsError, FormulaError, SchemaError
+from dpstats.estimation.call import text_reminder
 from dpstats.formula.design import Design
 from dpstats.formula.grammar import FUNCTIONS, Function
 from dpstats.formula.pieces import Piece
@@ -882,10 +883,10 @@ def test_a_design_within_limits():
 
 def test_a_design_reminds_of_columns_that_may_hold_text():
     data = {name: [1.0, 2.0] for name in "yabcdef"}
-    assert "declared type: 'y', 'a'. What" in design_of("y ~ a", data).reminder
-    assert "'d', ...." in design_of("y ~ a + b + c + d + e + f", data).reminder
+    assert "declared type: 'y', 'a'. What" in text_reminder(design_of("y ~ a", data))
+    assert "'d' and 2 more" in text_reminder(design_of("y ~ a + b + c + d + e + f", data))
     declared = {name: (0, 1) for name in data}
-    assert design_of("y ~ a", data, bounds=declared).reminder == ""
+    assert text_reminder(design_of("y ~ a", data, bounds=declared)) == ""
 
 
 def test_the_design_does_not_keep_what_a_reader_made_of_missing_values():

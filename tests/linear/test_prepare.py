@@ -15,8 +15,9 @@ from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Design
 from dpstats.linear import prepare as _prepare
 from dpstats.linear.budget import LinearBudget
-from dpstats.linear.prepare import Prepared, check_columns, check_rows, prepare
+from dpstats.linear.prepare import Prepared, prepare
 from dpstats.linear.public import PublicDesign
+from dpstats.linear.refusals import check_columns, check_rows
 from dpstats.mechanisms import _kernels, noise, whiten
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.whiten import Affine, Stage, Whitening

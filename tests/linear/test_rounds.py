@@ -116,7 +116,8 @@ def test_a_known_curvature_makes_a_round_a_step_of_newtons_method(loss):
     """Then ``I - P A`` is about 0, where ``I - A`` is not: what is known is the matrix of the rows."""
     X, y = arrays()
     walk = walk_on(X, y)
-    walk._whitening = replace(walk._whitening, spread=np.full(Q, 1e3))
+    whitening = replace(walk.prepared.whitening, spread=np.full(Q, 1e3))
+    walk.prepared = replace(walk.prepared, whitening=whitening)
     got = walked(walk, 2, Squared(9.0), loss, 1)
     np.testing.assert_allclose(got.precondition, got.assumed * np.linalg.inv(got.hessian), rtol=1e-4)
     if isinstance(loss, Squared):
@@ -212,7 +213,7 @@ def test_rows_near_0_have_a_say_at_the_end(intercept, monkeypatch):
     seen, real = [], rounds.median_known
     monkeypatch.setattr(rounds, "median_known", lambda *a: seen.append(a) or replace(real(*a), bias=7.0))
     walk, loss = walk_on(*arrays(), rounds=9.0), Huber(0.4, 0.6)
-    walk._intercept = intercept
+    walk.prepared = replace(walk.prepared, intercept=intercept)
     walk.guess_limit(loss)
     walk.rounds(loss, 2, "first rounds")
     counted = walk.u

@@ -181,6 +181,10 @@ CASES = {name: (listed.formula, listed.own) for name, listed in ESTIMATORS.items
     "ols, wide": ("y ~ x + z", {"winsorize": False, "cov_type": "bootstrap"}),
     "ols, bounds": ("y ~ x", {"bounds": BOUNDS}),
     "ols, square": ("y ~ x + I(x ** 2) + z", {}),
+    **{
+        f"{name}, rare": (f"{y} ~ x + I(1.0 * (z > 2.9))", {})
+        for name, y in (("ols", "y"), ("huber", "y"), ("boosted_adassp", "y"), ("logit", "I(y > 5)"))
+    },
     "adassp, raw": ("y ~ x + z", {"standardize": False, "clip": 2.0}),
     "gradient_descent": ("y ~ x + z", {"steps": 5}),
     "mean": ("x + y ~ 1", {"clip": 2.0}),
@@ -320,6 +324,8 @@ def test_a_refusal_for_many_columns_is_a_function_of_the_released_count():
 
 HOSTILE = [(1e9, -1e9, 1e9), (3.0, -3.0, 1e6), (0.0, 0.0, -1e6), (1.0, 1.0, 5.0), (-1e3, 2.0, 0.0)]
 """A record: x, z and y."""
+FEW = (0.5, 3.5, -40.0)
+"""One of those that leave."""
 NOT_ADDITIVE = ("median", "quantile", "bounding_box", "select_features", "theil_sen", "medsweep",
                 "deepest_regression", "tukey_median")  # fmt: skip
 ADDITIVE = [case for case in CASES if name_of(case) not in NOT_ADDITIVE]
@@ -332,13 +338,21 @@ def largest_move(case):
     with transcript.inserted():
         release(case, data)
     missing = (np.nan, np.nan, np.nan)
-    for record in [*HOSTILE, *[missing] * (case in EXPLORED)]:
+    for record in [*HOSTILE, *[missing] * (case in EXPLORED), *[FEW] * case.endswith("rare")]:
         other = data.copy()
         other.loc[0 if rows_are_public(case) else len(data)] = record
         with transcript.play().inserted():
             release(case, other)
         worst = max(worst, *((size, step) for step, size in transcript.moved))
     return worst
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.endswith("rare")])
+def test_rare_rows_leave_in_these(case):
+    """Not before their direction is seen to be hidden."""
+    fit = release(case, rows(number(case)))
+    assert fit.params.iloc[2] == 0 and fit.bse.iloc[:2].notna().all()
+    assert any("which are too few for the noise: I(" in note for note in fit.notes)
 
 
 @pytest.mark.slow

@@ -21,6 +21,9 @@ class Line:
         x = np.asarray(data["x"], float)
         return np.column_stack([np.ones_like(x), x])
 
+    def new_rows(self, data):
+        return self.matrix(data), np.zeros(len(data["x"]), bool)
+
 
 @pytest.fixture(scope="module")
 def classical():
@@ -36,6 +39,7 @@ def classical():
     return fit, ours
 
 
+BOUNDS = {"age": (18, 90), "y": (-9, 99)}
 NEW = pd.DataFrame({"x": [0.0, 2.0, 10.0, math.nan]}, index=["a", "b", "c", "d"])
 
 
@@ -127,3 +131,34 @@ def test_a_row_beyond_its_limits_has_no_interval():
     assert contrast[0] < 2 + 3 * 1.01 * high < contrast[1]
     free = dpstats.ols("y ~ x", frame, eps=2, seed=1, winsorize=False)
     np.testing.assert_allclose(free.get_prediction({"x": [1.01 * high]}).conf_int()[0], contrast, rtol=0.01)
+
+
+@pytest.mark.parametrize("name", ["ols", "huber", "adassp", "tukey_em", "logit", "poisson"])
+def test_a_row_beyond_declared_bounds_has_no_interval(name):
+    """Into these it is moved in any case: what it is told is the mean at the bound."""
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame({"age": rng.uniform(18, 90, 9000), "few": rng.random(9000) < 0.4})
+    mean = frame["age"] / 40 - 1
+    frame["y"] = {
+        "logit": rng.random(9000) < 1 / (1 + np.exp(-mean)), "poisson": rng.poisson(np.exp(mean))
+    }.get(name, mean + rng.normal(size=9000))  # fmt: skip
+    fit = getattr(dpstats, name)(
+        "y ~ age + few", frame, eps=3, seed=1, bounds={"age": (18, 90), "y": (-9, 99)}
+    )
+    new = pd.DataFrame({"age": [17.9, 18, 90, 90.1, math.nan], "few": False})
+    table = fit.get_prediction(new).summary_frame()
+    np.testing.assert_array_equal(table["mean_se"].isna(), [True, False, False, True, True])
+    assert table["mean"][3] == table["mean"][2] and table.iloc[3, 1:].isna().all()
+    said = "Values beyond declared bounds count as if they were at them: age [18, 90]"
+    assert sum(note.startswith(said) for note in fit.notes) == 1
+
+
+def test_a_formula_that_is_no_number_at_a_bound_is_moved_too():
+    """``log(x)``, a square and a spline read a variable, and it is the variable that has bounds."""
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame({"x": rng.uniform(1, 9, 9000), "z": rng.normal(size=9000)})
+    frame["y"] = np.log(frame["x"]) + frame["z"] + rng.normal(size=9000)
+    for formula in ("y ~ np.log(x) + z", "y ~ x + I(x**2) + z", "y ~ bs(x, knots=[4]) + z", "y ~ x:z"):
+        fit = dpstats.ols(formula, frame, eps=3, seed=1, bounds={"x": (1, 9)})
+        inside = fit.get_prediction({"x": [0.5, 1.0, 5.0, 9.0, 9.5], "z": [0.1] * 5}).se_mean
+        np.testing.assert_array_equal(np.isnan(inside), [True, False, False, False, True])

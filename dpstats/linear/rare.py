@@ -1,0 +1,318 @@
+"""Levels, and values of columns, that few rows have, and that leave once the noise is seen to hide them.
+
+All of this is computed from what has been released, and from the formula.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpstats._types import Booleans, Floats, Integers
+from dpstats.formula.design import Design
+from dpstats.formula.factors import Categorical, Numeric
+from dpstats.formula.grammar import Name
+from dpstats.linear.conditioning import MadeUp, without_reference
+from dpstats.linear.identify import Seen
+from dpstats.linear.left_out import LeftOut
+from dpstats.linear.public import PublicDesign
+from dpstats.mechanisms.standardize import Standardization
+from dpstats.mechanisms.whiten import Affine, Whitening
+
+if TYPE_CHECKING:
+    from dpstats.linear.prepare import Prepared
+
+__all__ = ["Rare", "Turned", "rare_rows", "turned_without", "values_unseen", "without_hidden"]
+
+_FEW, _FEW_UNSEEN = 0.1, 0.2
+"""Rows that may leave are at most this share of all; those that are not seen, if their values are spread."""
+_OCTAVES = 4.0
+"""Values that are not seen are taken to be spread over so many octaves at most."""
+_SAME = 1e-6
+"""A mean of a group of rows that is so near to 0 or 1 is that of rows that all have it."""
+_OF_ONE = 0.5
+"""A hidden direction is that of some rows if so much of it is along what these tell of."""
+
+
+@dataclass(frozen=True)
+class Rare:
+    """Few rows, by what was released, without which some columns say nothing.
+
+    Attributes
+    ----------
+    columns : (k,) int array
+        These columns of the design.
+    gone : LeftOut
+        The rows.
+    share : float
+        Theirs of all rows; 0 where others with some of these columns stay.
+    """
+
+    columns: Integers
+    gone: LeftOut
+    share: float
+
+
+def rare_rows(
+    made: MadeUp | None,
+    levels: Sequence[Floats],
+    columns: Standardization | None,
+    public: PublicDesign,
+    count: float,
+    references: bool,
+) -> tuple[Rare, ...]:
+    """The levels that may leave, and the columns that have one value in nearly all rows.
+
+    Parameters
+    ----------
+    made : MadeUp or None
+        With the levels that have left.
+    levels : sequence of (L,) arrays
+        Released numbers of rows of the levels of each factor.
+    columns : Standardization or None
+        Of the free columns.
+    public : PublicDesign
+    count : float
+        Released number of rows.
+    references : bool
+        Whether reference levels may leave.
+    """
+    found = [] if made is None else list(_levels(made, levels, count, references))
+    for i, j in enumerate(() if columns is None else public.free):
+        assert columns is not None
+        seen = float(columns.rows[i].sum())
+        alike = count - seen if columns.loc[i] == 0 else float(columns.at[i])
+        gone = _apart(public, columns, i, True)
+        if gone and (columns.scale[i] > 0 or public.scale[j] > 0) and alike > (1 - _FEW) * count:
+            found.append(Rare(gone.apart, gone, max(1 - alike / count, 0.0)))
+    return tuple(found)
+
+
+def values_unseen(
+    columns: Standardization | None, public: PublicDesign, count: float, threshold: float
+) -> LeftOut:
+    """The rows that have another value in a column than nearly all, where these are not seen.
+
+    Parameters
+    ----------
+    columns : Standardization or None
+        Of the free columns.
+    public : PublicDesign
+    count : float
+        Released number of rows.
+    threshold : float
+        So many rows in an octave are seen.
+    """
+    gone = LeftOut.nothing(len(public.scale))
+    few = _OCTAVES * threshold <= _FEW_UNSEEN * count
+    for i, j in enumerate(() if columns is None else public.free):
+        assert columns is not None
+        alike = few if columns.loc[i] == 0 else columns.at[i] > (1 - _FEW) * count
+        if columns.scale[i] == 0 and public.scale[j] == 0 and alike:
+            gone = gone.beside(_apart(public, columns, i, False))
+    return gone
+
+
+def _apart(public: PublicDesign, columns: Standardization, i: int, seen: bool) -> LeftOut:
+    """The rows off the location of a free column; none where some other column is not known in the others."""
+    j, loc = int(public.free[i]), float(columns.loc[i])
+    near, nothing = columns.width[i] * (loc != 0), LeftOut.nothing(len(public.scale))
+    at = [j]
+    if public.marginals is not None and j in public.marginals.joint:
+        names = [name for name, place in public.marginals.variables.items() if place == i]
+        at = [] if loc or not names else _multiplied(public.marginals.design, names[0])
+    size = np.ones(len(at))
+    return replace(
+        nothing,
+        apart=np.array(at, int),
+        least=(loc - near) * size,
+        most=(loc + near) * size,
+        seen=seen * size > 0,
+    )
+
+
+def _multiplied(design: Design, name: str) -> list[int]:
+    """The columns that are 0 where a variable is, if these are all that read it; else none."""
+    found: list[int] = []
+    for subterm in design.layout.subterms:
+        factors = [f for f in subterm.factors if isinstance(f, Numeric)]
+        reads = any(name in f.numbers for f in subterm.factors if not isinstance(f, Categorical))
+        if reads and not any(isinstance(f.node, Name) and f.node.name == name for f in factors):
+            return []
+        found += range(subterm.columns.start, subterm.columns.stop) if reads else ()
+    return found
+
+
+def _levels(made: MadeUp, levels: Sequence[Floats], count: float, references: bool) -> Iterator[Rare]:
+    joint, d = np.array(made.marginals.joint, np.intp), len(made.marginals.design.column_names)
+    for factor, counts in zip(made.marginals.factors, levels, strict=True):
+        own, whole = made.marginals.own_columns(factor)
+        reference = made.marginals.reference(factor) if references else None
+        for level in map(int, np.flatnonzero(counts <= _FEW * count)):
+            share = float(max(counts[level], 0.0)) / count
+            if (factor.name, level) in made.left:
+                continue
+            if own[level].any():
+                columns = joint[own[level]]
+                gone = replace(LeftOut.nothing(d), columns=columns)
+                yield Rare(columns, gone, share * bool(whole[level]))
+            elif reference is not None and reference.level == level != (most := int(np.argmax(counts))):
+                gone = without_reference(reference, most - (most > level), d)
+                yield Rare(gone.instead, gone, share)
+
+
+@dataclass(frozen=True)
+class Turned:
+    """What is left of whitened coordinates without some rows and columns.
+
+    Attributes
+    ----------
+    prepared : Prepared
+    turn : (q, k) array
+        Whitened rows ``v`` become ``turn' v``: orthonormal columns.
+    change : (k, q) array
+        Coefficients ``u`` become ``change u``, the same but for those of the columns.
+    """
+
+    prepared: "Prepared"
+    turn: Floats
+    change: Floats
+
+    def gram(self, gram: Floats) -> Floats:
+        """A matrix of whitened rows over their number, in the new coordinates."""
+        return np.asarray(self.turn.T @ gram @ self.turn)
+
+
+def without_hidden(prepared: "Prepared", gram: Floats, noise: float, aim: float) -> Turned | None:
+    """Leave out rare rows along which the noise hides a direction, one after the other.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    gram : (q, q) array
+        Released Gram matrix of whitened rows over their number.
+    noise : float
+        Standard deviation on its diagonal.
+    aim : float
+        Eigenvalue of a direction that is seen well.
+
+    Returns
+    -------
+    Turned or None
+        None where none leave.
+    """
+    found = Turned(prepared, np.eye(len(gram)), np.eye(len(gram)))
+    while True:
+        now = found.prepared
+        dark = Seen.of(found.gram(gram), noise, now.whitening, aim).hidden(aim)
+        rare = _of_direction(now, dark)
+        if rare is None:
+            return found if found.prepared is not prepared else None
+        turned = _without(now, rare)
+        found = Turned(turned.prepared, found.turn @ turned.turn, turned.change @ found.change)
+
+
+def _of_direction(prepared: "Prepared", dark: Floats) -> Rare | None:
+    """Whose rows most of one of these directions, (q, k), tells of."""
+    best, most = None, _OF_ONE
+    for rare in prepared.rare if dark.size else ():
+        normal = prepared.whitening.W[np.isin(prepared.affine.columns, rare.columns)]
+        if 0 < len(normal) < len(dark) and len(normal) == len(rare.columns):
+            along = np.linalg.qr(normal.T)[0].T @ dark
+            if (share := float(np.sum(along**2, axis=0).max())) > most:
+                best, most = rare, share
+    return best
+
+
+def _without(prepared: "Prepared", rare: Rare) -> Turned:
+    """Without some rows, and the columns that say nothing then."""
+    affine, whitening = prepared.affine, prepared.whitening
+    stay = ~np.isin(affine.columns, rare.columns)
+    free = turned_without(whitening.W, ~stay)
+    # the noise is that of a product again
+    spread2, turned = np.linalg.eigh(free.T @ (whitening.spread[:, None] ** 2 * free))
+    turn = free @ turned
+    W = (whitening.W @ turn)[stay]
+    fewer = Affine(affine.columns[stay], affine.loc[stay], affine.scale[stay])
+    z = _moved(prepared, rare)[stay]
+    change = np.asarray(np.linalg.solve(W, z @ whitening.W))
+    both = np.ix_(stay, stay)
+    less = Whitening(
+        W,
+        np.diagonal(turn.T @ (whitening.share[:, None] * turn)).copy(),
+        whitening.hidden[both],
+        whitening.weak[both],
+        whitening.mean[stay],
+        z @ whitening.theta,
+        change**2 @ whitening.theta_variance,
+        whitening.sigma,
+        whitening.radius2,
+        turn.T @ whitening.gram @ turn,
+        np.sqrt(np.maximum(spread2, 0.0)),
+    )
+    kept, cells = max(1 - rare.share, 0.0), prepared.cells
+    levels, twos, of_products = (
+        ~_of_rows(prepared, rare, means) for means in (prepared.levels[0], prepared.twos[0], cells.means)
+    )
+    within = tuple(part[:, stay] for part, use in zip(cells.within, of_products, strict=True) if use)
+    left = replace(
+        prepared,
+        affine=fewer,
+        whitening=less,
+        count=prepared.count * kept,
+        rows=max(prepared.rows * kept, 1.0),
+        levels=(prepared.levels[0][levels][:, stay], prepared.levels[1][levels]),
+        levels_apart=prepared.levels_apart[levels[: len(prepared.levels_apart)]],
+        twos=(prepared.twos[0][twos][:, stay], prepared.twos[1][twos]),
+        cells=replace(
+            cells, means=cells.means[of_products][:, stay], shares=cells.shares[of_products], within=within
+        ),
+        gone=prepared.gone.beside(rare.gone),
+        rare=tuple(other for other in prepared.rare if other is not rare),
+    )
+    return Turned(left, turn, change)
+
+
+def turned_without(W: Floats, out: Booleans) -> Floats:
+    """An orthonormal basis, (q, k), of the coordinates ``W' z`` without a part of some columns of ``z``."""
+    return np.asarray(np.linalg.svd(W[out])[2][int(np.sum(out)) :].T)
+
+
+def _of_rows(prepared: "Prepared", rare: Rare, means: Floats) -> Booleans:
+    """Which groups of rows, with these means of the standardised columns, leave."""
+    affine, gone = prepared.affine, rare.gone
+    raw = np.zeros((len(means), len(gone.free)))
+    raw[:, affine.columns] = affine.loc + affine.scale * means
+    found = np.any(np.abs(raw[:, gone.columns] - 1) < _SAME, axis=1)
+    for columns in gone.dummies:
+        found |= np.all(np.abs(raw[:, columns]) < _SAME, axis=1)
+    # the root mean square distance is that of the other value in a share of the rows
+    away = np.abs(raw[:, gone.apart] - (gone.least + gone.most) / 2)
+    far = affine.scale[np.searchsorted(affine.columns, gone.apart)] / max(math.sqrt(rare.share), 1e-9)
+    return np.asarray(found | np.any(away > far / 2, axis=1), bool)
+
+
+def _moved(prepared: "Prepared", rare: Rare) -> Floats:
+    """The map of coefficients of standardised columns, (q, q), that takes some out, for the rows that stay.
+
+    There the fitted values stay the same: without a reference level the constant, and what it is multiplied
+    with, take up the coefficients of another level, and the constant those of a column with one value.
+    """
+    affine, d = prepared.affine, len(prepared.gone.free)
+    units = np.zeros((d, len(affine.columns)))
+    units[affine.columns] = np.diag(1 / affine.scale)
+    if prepared.intercept:
+        units[0] -= affine.loc / affine.scale
+    move = np.eye(d)
+    for column, way in zip(rare.gone.instead, rare.gone.free.T, strict=False):
+        move[:, column] -= way
+    if prepared.intercept:
+        move[0, rare.gone.apart] += (rare.gone.least + rare.gone.most) / 2
+    move[rare.columns] = 0.0
+    back = np.zeros((len(affine.columns), d))
+    back[:, affine.columns] = np.diag(affine.scale)
+    if prepared.intercept:
+        back[0, affine.columns] += affine.loc
+    return np.asarray(back @ move @ units)
