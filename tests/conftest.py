@@ -7,6 +7,7 @@ the package mrfDepth and is always skipped without it. The fixture ``robjects`` 
 import functools
 import gc
 import os
+import runpy
 import shutil
 import subprocess
 from pathlib import Path
@@ -20,16 +21,20 @@ hypothesis.settings.load_profile("fixed")
 
 
 @functools.cache
-def _r_lacks(package):
-    """Why R cannot load a package (None: base R), or an empty string."""
+def _r_lacks(*packages):
+    """Why R cannot load the packages, or an empty string."""
     rscript = shutil.which("Rscript")
     if rscript is None:
         return "R is not installed"
-    if package is None:
+    if not packages:
         return ""
-    code = f"quit(status = !requireNamespace('{package}', quietly = TRUE))"
-    found = subprocess.run([rscript, "--vanilla", "-e", code], capture_output=True, check=False)
-    return "" if found.returncode == 0 else f"the R package {package} is not installed"
+    # one process for all of them: what they have in common is loaded once
+    code = "cat(Filter(function(p) !requireNamespace(p, quietly = TRUE), commandArgs(TRUE)), sep = ', ')"
+    found = subprocess.run([rscript, "--vanilla", "-e", code, *packages], capture_output=True, check=False)
+    if found.returncode:
+        return f"R cannot be asked for {', '.join(packages)}"
+    missing = found.stdout.decode(errors="replace")
+    return f"R cannot load: {missing}" if missing else ""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -50,15 +55,14 @@ def pytest_runtest_setup(item):
     if item.get_closest_marker("mrfdepth") is not None and (reason := _r_lacks("mrfDepth")):
         pytest.skip(reason)
     for marker in item.iter_markers("r"):
-        for package in marker.args or (None,):
-            if reason := _r_lacks(package):
-                _give_up(reason)
+        if reason := _r_lacks(*marker.args):
+            _give_up(reason)
 
 
 @pytest.fixture(scope="session")
 def robjects():
     """``rpy2.robjects``, with R running in this process."""
-    if reason := _r_lacks(None):
+    if reason := _r_lacks():
         _give_up(reason)
     try:
         import rpy2.robjects
@@ -69,12 +73,29 @@ def robjects():
 
 @pytest.fixture(scope="session")
 def r_library(tmp_path_factory):
-    """A library with the R package as it is in the source tree."""
-    library = tmp_path_factory.mktemp("r_library")
-    built = ["R", "CMD", "INSTALL", "--no-docs", "--no-test-load", f"--library={library}"]
-    source = Path(__file__).parents[1] / "r_bridge"
-    done = subprocess.run([*built, str(source)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    """A library with the R package: the first process that asks builds and installs it, for all of them.
+
+    Vignettes have no chunk that runs, and ``make lint`` builds them; help pages are converted by
+    ``test_gallery.py``; whoever uses the library loads it.
+    """
+    import fcntl
+
+    check = runpy.run_path(str(Path(__file__).parents[1] / "tools" / "check_r.py"))
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    library = shared / "r_library"
+    with (shared / "r_library.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not library.exists():
+            folder = tmp_path_factory.mktemp("r_package")
+            archive = check["built"](folder, "--no-build-vignettes")
+            made = folder / "library"
+            made.mkdir()
+            options = ("--no-docs", "--no-test-load", f"--library={made}")
+            done = check["r"]("INSTALL", *options, archive, cwd=folder)
+            assert done.returncode == 0, done.stdout[-3000:]
+            made.rename(library)
     return library
 
 

@@ -24,7 +24,8 @@ INCOMING = r"feasibility \.\.\. NOTE\nMaintainer: .*\n\nNew submission\n\*"
 
 def environment() -> dict[str, str]:
     """What the R processes see: this Python, no network, a locale whatever the machine has."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    names = ("PATH", "HOME", "TMPDIR", "NUMBA_CACHE_DIR")
+    kept = {name: os.environ[name] for name in names if name in os.environ}
     return kept | {
         "RETICULATE_PYTHON": sys.executable,
         # R checks in a folder that holds the R package's own `dpstats`, which must not hide an editable
@@ -57,9 +58,9 @@ def r(*args: str, cwd: Path, **variables: str) -> "subprocess.CompletedProcess[s
     )
 
 
-def built(folder: Path) -> str:
+def built(folder: Path, *options: str) -> str:
     """The name of the source package, built in the folder."""
-    done = r("build", "--no-manual", str(SOURCE), cwd=folder)
+    done = r("build", "--no-manual", *options, str(SOURCE), cwd=folder)
     if done.returncode:
         raise RuntimeError(done.stdout[-3000:])
     (archive,) = folder.glob("dpstats_*.tar.gz")

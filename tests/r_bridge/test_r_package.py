@@ -18,31 +18,14 @@ environment, r = check["environment"], check["r"]
 pytestmark = pytest.mark.r(*check["PACKAGES"])
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """The folder with the source package, and its name."""
-    folder = tmp_path_factory.mktemp("r_package")
-    return folder, check["built"](folder)
-
-
-@pytest.fixture(scope="module")
-def library(built, tmp_path_factory):
-    """A library with the source package installed."""
-    folder, archive = built
-    made = tmp_path_factory.mktemp("library")
-    done = r("INSTALL", f"--library={made}", archive, cwd=folder)
-    assert done.returncode == 0, done.stdout[-3000:]
-    return made
-
-
 @pytest.mark.slow
-def test_its_own_tests(library, tmp_path):
+def test_its_own_tests(r_library, tmp_path):
     """As ``R CMD check`` runs them: none fails, warns or is skipped."""
     shutil.copytree(SOURCE / "tests", tmp_path / "tests")
     done = subprocess.run(
         [shutil.which("Rscript"), "--vanilla", "testthat.R"],
         cwd=tmp_path / "tests",
-        env=environment() | {"R_LIBS": str(library)},
+        env=environment() | {"R_LIBS": str(r_library)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -77,7 +60,7 @@ def test_what_a_check_says(said, wrong):
 
 
 @pytest.mark.slow
-def test_clean_session(library, tmp_path):
+def test_clean_session(r_library, tmp_path):
     """The example of the README, installed into a library of its own."""
     script = (
         "library(dpstats); fit <- dp_tukey_em(price ~ carat + clarity, data = ggplot2::diamonds, eps = 1); "
@@ -91,7 +74,7 @@ def test_clean_session(library, tmp_path):
     done = subprocess.run(
         [shutil.which("Rscript"), "--vanilla", "-e", script],
         cwd=tmp_path,
-        env=environment() | {"R_LIBS": str(library)},
+        env=environment() | {"R_LIBS": str(r_library)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -111,7 +94,7 @@ def test_clean_session(library, tmp_path):
 
 
 @pytest.mark.slow
-def test_dp_install(library, tmp_path):
+def test_dp_install(r_library, tmp_path):
     """It installs what it is given, here an empty package, and a new session finds it by itself."""
     wheel = tmp_path / "dpstats-9.9-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as file:
@@ -128,7 +111,7 @@ def test_dp_install(library, tmp_path):
         done = subprocess.run(
             [shutil.which("Rscript"), "--vanilla", "-e", attach + code],
             cwd=tmp_path,
-            env=kept | {"R_LIBS": str(library), "HOME": str(tmp_path / "home")},
+            env=kept | {"R_LIBS": str(r_library), "HOME": str(tmp_path / "home")},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -193,7 +193,7 @@ test_that("no error speaks Python", {
     "y ~ relevel(g, ref = 'q')", "y ~ C(g, contr.foo)", "y ~ sqrt(-1)", "y ~ x:y", "y ~ log(y)", "y ~ 0", "~ x", "y ~ I(x + g)",
     "y ~ ifelse(g, 1, 2)", "y ~ t", "t ~ x", "g ~ x", "log(g) ~ x", "y ~ x | z", "y ~ nope", "y ~ exp(nope)", "y ~ I(1)",
     "cbind(y, x) ~ z", "cbind(y, log(`two words`)) ~ z", "y + x ~ 1", "y ~ offset(x)", "y ~ mean(x)", "y ~ x$z", "y ~ Inf", "y ~ TRUE",
-    "y ~ 'x'", "y ~ poly(x, 2)", "y ~ .^9", "y ~ `two words` + log(`two words`)", "factor(g, levels = c('a', 'b')) ~ x", "y ~ g + x"
+    "y ~ 'x'", "y ~ poly(x, 2)", "y ~ .^3", "y ~ `two words` + log(`two words`)", "factor(g, levels = c('a', 'b')) ~ x", "y ~ g + x"
   )
   for (formula in formulas) for (data in list(d, path)) for (name in c("dp_ols", "dp_logit", "dp_theil_sen", "dp_tukey_median")) {
     provoke(name, formula, data, eps = 1, seed = 1)
