@@ -208,13 +208,13 @@ def test_smooth_estimates_and_guarantee(how):
         "nothing": {},
         "random": {"guarantee": "random", "gamma": 0.1},
     }[how]
-    fit = tukey_median(formula(), simulated(4000), eps=4, seed=1, mechanism="smooth", **more)
+    fit = tukey_median(formula(), simulated(2000), eps=4, seed=1, mechanism="smooth", **more)
     error = (fit.params - 10.0 * np.arange(2)) / 10.0 ** np.arange(2)
     assert np.abs(error).max() < (2 if how == "random" else 0.6)
     assert fit.guarantee.eps == 4 and fit.guarantee.neighbours == "substitution"
     assert sum(s.eps for s in fit.guarantee.spends) == pytest.approx(4)
     assert fit.guarantee.kind.startswith("random" if how == "random" else "approximate")
-    assert fit.nobs == 4000 and fit.covers == "privacy noise only"
+    assert fit.nobs == 2000 and fit.covers == "privacy noise only"
 
 
 @pytest.mark.slow
