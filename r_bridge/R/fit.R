@@ -26,7 +26,7 @@
 #' others that are computed from the rows. (Fits of [dp_logit()] and [dp_poisson()] have a released [deviance()][dpstats-glm].)
 #'
 #' Standard errors and intervals of predictions cover sampling and privacy noise, at no privacy cost. They are `NA` where what
-#' they need is not determined, and for a row with a column beyond its limits: its prediction is the mean at
+#' they need is not determined, and for a row with a column beyond its limits or declared bounds: its prediction is the mean at
 #' the limit, and its own mean is another. [emmeans][dpstats-emmeans] follows the line beyond the limits. Intervals of single
 #' responses suppose normal errors of one variance.
 #'

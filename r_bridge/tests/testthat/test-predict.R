@@ -61,6 +61,26 @@ test_that("a row beyond the limits of a column has its mean at the limit and no 
   expect_false(anyNA(predict(free, new[1:5, ], se.fit = TRUE)$se.fit))
 })
 
+test_that("a value beyond declared bounds has the mean at the bound and no error, as in Python", {
+  skip_without_python()
+  d <- with_response(some_rows(2000))
+  bounds <- list(x = c(-3, 3))
+  new <- data.frame(x = c(-3.1, -3, 0, 3, 3.1, NA), z = 2)
+  for (fit in list(
+    dp_ols(y ~ log(x + 4) + z, d, eps = 5, seed = 2, bounds = bounds),
+    dp_ols(y ~ x:z + x, d, eps = 5, seed = 2, bounds = bounds, winsorize = FALSE),
+    dp_logit(f ~ x + z, d, eps = 5, seed = 1, bounds = bounds)
+  )) {
+    found <- predict(fit, new, se.fit = TRUE)
+    expect_identical(is.na(unname(found$se.fit)), c(TRUE, FALSE, FALSE, FALSE, TRUE, TRUE))
+    expect_equal(found$fit[[5]], found$fit[[4]])
+    expect_match(fit$notes, "Values beyond declared bounds count as if they were at them: x [-3, 3].", fixed = TRUE, all = FALSE)
+  }
+  found <- reference_inference("ols", "y ~ x + z", d, new, eps = 5, seed = 2L, bounds = bounds)$prediction
+  expect_equal(unname(predict(dp_ols(y ~ x + z, d, eps = 5, seed = 2, bounds = bounds), new, se.fit = TRUE)$se.fit),
+               ifelse(is.nan(found$mean_se), NA, found$mean_se), tolerance = 1e-10)
+})
+
 test_that("predictions of groups have intervals, too", {
   skip_without_python()
   d <- with_response(some_rows(2000))
