@@ -308,9 +308,9 @@ def _with_bounds(declared: Column, column: Column, pair: Any) -> Column:
     ok = isinstance(pair, list | tuple | np.ndarray) and len(pair) == 2
     ok = ok and all(is_finite(b) for b in pair)
     if not ok or not pair[0] < pair[1]:
+        got = "a first one that is not the smaller" if ok else _shown_pair(pair)
         raise ParameterError(
-            f"bounds[{name!r}] must be a pair of finite numbers (lower, upper) with lower < upper, got "
-            f"{_shown_pair(pair)}."
+            f"bounds[{name!r}] must be a pair of finite numbers (lower, upper) with lower < upper, got {got}."
         )
     if float(pair[1]) - float(pair[0]) < _LEAST_WIDTH:
         raise ParameterError(f"bounds[{name!r}] must be farther apart than {_LEAST_WIDTH:g}.")

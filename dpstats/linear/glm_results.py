@@ -231,7 +231,8 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     if release.unsettled:
         notes.append("The rounds had not settled when they ended: no coefficient is determined.")
     if not design.layout.responses[0].truth:
-        notes.append(f"Rows whose response is not {family.answers} are left out.")
+        beside = " or that have no finite offset (as of an exposure of 0)" * (budget.wide is not None)
+        notes.append(f"Rows whose response is not {family.answers}{beside} are left out.")
     typical = math.sqrt(max(release.square, 1e-300))
     if release.rounds is not None:
         notes.append(release.clip.unit_note(typical, release.rounds.most))

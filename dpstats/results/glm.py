@@ -2,6 +2,9 @@
 
 import functools
 import math
+import re
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -121,7 +124,8 @@ class GLMResults(Results):
         which : {"mean", "linear"}
             The mean of the response, or the linear predictor.
         offset, exposure : float or array, optional
-            Added to the linear predictor, `exposure` by its logarithm; by default 0 and 1.
+            Added to the linear predictor, `exposure` by its logarithm; by default 0 and 1, with a warning if
+            `data` have the column that the fit took them from.
 
         Returns
         -------
@@ -144,6 +148,7 @@ class GLMResults(Results):
         """
         which = one_of("which", which, ("mean", "linear"))
         linear = Results.predict(self, data)
+        self._tell_of_offset(data, offset, exposure)
         linear = linear + _shift(offset, exposure, len(linear))
         return linear if which == "linear" else mean(linear, self.link)
 
@@ -180,7 +185,20 @@ class GLMResults(Results):
         0  0.490    0.003          0.483          0.497
         1  0.359    0.002          0.354          0.364
         """
+        self._tell_of_offset(data, offset, exposure)
         return predicted(self, data, functools.partial(_shift, offset, exposure), self.link)
+
+    def _tell_of_offset(self, data: Any, offset: ArrayLike | None, exposure: ArrayLike | None) -> None:
+        """Warn where new rows have the column of an exposure, which is not read from them."""
+        given = offset is not None or exposure is not None
+        names = getattr(data, "columns", data if isinstance(data, Mapping) else ())
+        read = re.findall(r"\w+", self.offset or "")
+        if not given and (found := [name for name in read if name in list(names)]):
+            warnings.warn(
+                f"predictions are for an exposure of 1 (an offset of 0): the column {found[0]!r} of the new "
+                "rows is not read. Give exposure= or offset=, as numbers; exposure=1 says that this is meant.",
+                stacklevel=4,
+            )
 
     @guarded
     def marginal_effects(self, alpha: float = 0.05) -> pd.DataFrame:

@@ -169,9 +169,12 @@ def test_a_release_that_hides_a_level_marks_it():
     data = pd.DataFrame({"x": g.standard_normal(20_000), "rare": (g.random(20_000) < 0.0005) * 1.0})
     data["y"] = 1 + data["x"] + data["rare"] + g.standard_normal(20_000)
     fit = dpstats.ols("y ~ x + rare", data, eps=0.5, seed=1)
-    # the intercept takes up the mean of the column that left
-    assert fit.determined.tolist() == [False, True, False]
+    # with the rows that are not 0 there
+    assert fit.determined.tolist() == [True, True, False]
     assert line(str(fit), "rare")[-1] == "n.d."
+    # of a column about its mean the intercept takes up what all others have
+    shifted = dpstats.ols("y ~ x + I(rare - 0.5)", data, eps=0.5, seed=1)
+    assert shifted.determined.tolist() == [False, True, False]
 
 
 def test_contrasts_whose_columns_share_levels_are_named_where_something_is_not_determined():

@@ -21,6 +21,9 @@ class Columns:
     def matrix(self, data):
         return np.column_stack([np.ones(len(data)), data["x"], data["z"]]).astype(float)
 
+    def new_rows(self, data):
+        return self.matrix(data), np.zeros(len(data), bool)
+
 
 BETA = np.array([-1.0, 0.5, 0.0])
 COV = np.array([[0.04, -0.01, 0], [-0.01, 0.01, 0], [0, 0, 0.09]])
@@ -153,3 +156,17 @@ def test_copies():
     assert again == result and again.link == "logit" and again.slopes.mean == 0.2
     assert result.to_dict()["link"] == "logit" and result.to_dict()["slopes"]["noise"] == 0.01
     assert fit(slopes=Slopes(0.3, np.zeros(3), 0.0)) != result
+
+
+def test_a_column_of_exposures_that_is_not_read_is_told_of():
+    """Only where the new rows have it and nothing is given for it."""
+    fitted = fit(offset="np.log(pop)")
+    rows = NEW.assign(pop=[2.0, 3.0])
+    for ask in (fitted.predict, fitted.get_prediction):
+        with pytest.warns(UserWarning, match="the column 'pop' of the new rows is not read"):
+            ask(rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            ask(rows, exposure=1)
+            ask(rows, offset=0)
+            ask(NEW)
