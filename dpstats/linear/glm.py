@@ -266,7 +266,7 @@ class _Walk:
         hessian = release_information(self._rows, start, parts, mus["hessian"], rng) / n
         noise = radius2 / mus["hessian"] / n
         if (found := without_hidden(self._prepared, hessian, noise, 1.0)) is not None:
-            hessian, noise = self._leave(found, hessian, noise)
+            hessian, noise = self._leave(found, noise)
             q, n, start, whitening = self._q, self._count, self._u, self._prepared.whitening
         seen = Seen(hessian, noise, whitening.gram, whitening.spread)
         divisor, columns = steady(seen), self._columns()
@@ -322,7 +322,7 @@ class _Walk:
             unsettled=_unsettled(n * np.array(scores), clip.norm / mus["rounds"], n * divisor, dispersion),
         )
 
-    def _leave(self, found: Turned, hessian: Floats, noise: float) -> tuple[Floats, float]:
+    def _leave(self, found: Turned, noise: float) -> tuple[Floats, float]:
         """Without rare rows, which would hide other coefficients: what is left of a matrix, and its noise."""
         stay = np.isin(self._prepared.affine.columns, found.prepared.affine.columns)
         self._first_map = (self._first_map @ turned_without(self._first_map, ~stay))[stay]
@@ -331,7 +331,7 @@ class _Walk:
         self._u, self._q = found.change @ self._u, len(found.change)
         whitening = found.prepared.whitening
         self._move(found.prepared, whitening.W, whitening.gram, whitening.spread)
-        return found.gram(hessian) * more, noise * more
+        return found.gram, noise * more
 
     def _summaries(self, u: Floats, parts: Parts, dispersion: float) -> dict[str, Any]:
         """What is released about the fit as a whole."""

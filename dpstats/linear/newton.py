@@ -226,7 +226,7 @@ class Newton:
             found = without_hidden(self.prepared, gram, noise, 1.0)
         if found is None:
             return
-        self.prepared, self._gram = found.prepared, found.gram(self._gram)
+        self.prepared, self._gram = found.prepared, found.gram * max(found.prepared.count, 1.0)
         self._count = max(found.prepared.count, 1.0)
         self._u, self._counted = found.change @ self._u, found.change @ self._counted
         self._rows = Whitened(self._blocks, Frame.of(self.prepared, False), self._radius, last=True)

@@ -293,8 +293,11 @@ def prepare(
     of_levels = None if made is None else made.groups(active, loc, scale)
     gone, kept, rare = LeftOut.nothing(len(scale)), count, tuple[Rare, ...]()
     if leave:
-        rare = rare_rows(made, levels, columns, public, rows_count, references > 0)
-        gone = values_unseen(columns, public, rows_count, visible(f, mus["scale"] / root))
+        noises = noise, math.sqrt(f * (1 + public.signed)) / (mus["scale"] / root) if f else 0.0
+        rare = rare_rows(made, levels, columns, public, rows_count, noises, references > 0)
+        if not rare:
+            # (or the few rows of others may be among them)
+            gone = values_unseen(columns, public, rows_count, visible(f, mus["scale"] / root))
     if made is not None and made.left:
         gone = made.gone.beside(gone)
         kept, rows_count = count * made.stay, max(rows_count * made.stay, 1.0)

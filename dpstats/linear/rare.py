@@ -47,12 +47,18 @@ class Rare:
     gone : LeftOut
         The rows.
     share : float
-        Theirs of all rows; 0 where others with some of these columns stay.
+        Theirs of all rows, at least that of the noise of their number.
+    whole : bool
+        Whether all rows of a level are among them.
+    factor : str, optional
+        That of a level: its levels have no row in common.
     """
 
     columns: Integers
     gone: LeftOut
     share: float
+    whole: bool = True
+    factor: str | None = None
 
 
 def rare_rows(
@@ -61,6 +67,7 @@ def rare_rows(
     columns: Standardization | None,
     public: PublicDesign,
     count: float,
+    noises: tuple[float, float],
     references: bool,
 ) -> tuple[Rare, ...]:
     """The levels that may leave, and the columns that have one value in nearly all rows.
@@ -76,17 +83,19 @@ def rare_rows(
     public : PublicDesign
     count : float
         Released number of rows.
+    noises : (float, float)
+        Standard deviations of the noise of the numbers of rows of levels, and away from a column's location.
     references : bool
         Whether reference levels may leave.
     """
-    found = [] if made is None else list(_levels(made, levels, count, references))
+    found = [] if made is None else list(_levels(made, levels, count, noises[0], references))
     for i, j in enumerate(() if columns is None else public.free):
         assert columns is not None
         seen = float(columns.rows[i].sum())
         alike = count - seen if columns.loc[i] == 0 else float(columns.at[i])
         gone = _apart(public, columns, i, True)
         if gone and (columns.scale[i] > 0 or public.scale[j] > 0) and alike > (1 - _FEW) * count:
-            found.append(Rare(gone.apart, gone, max(1 - alike / count, 0.0)))
+            found.append(Rare(gone.apart, gone, max(count - alike, noises[1]) / count))
     return tuple(found)
 
 
@@ -145,22 +154,24 @@ def _multiplied(design: Design, name: str) -> list[int]:
     return found
 
 
-def _levels(made: MadeUp, levels: Sequence[Floats], count: float, references: bool) -> Iterator[Rare]:
+def _levels(
+    made: MadeUp, levels: Sequence[Floats], count: float, noise: float, references: bool
+) -> Iterator[Rare]:
     joint, d = np.array(made.marginals.joint, np.intp), len(made.marginals.design.column_names)
     for factor, counts in zip(made.marginals.factors, levels, strict=True):
         own, whole = made.marginals.own_columns(factor)
         reference = made.marginals.reference(factor) if references else None
         for level in map(int, np.flatnonzero(counts <= _FEW * count)):
-            share = float(max(counts[level], 0.0)) / count
+            share = float(max(counts[level], noise)) / count
             if (factor.name, level) in made.left:
                 continue
             if own[level].any():
                 columns = joint[own[level]]
                 gone = replace(LeftOut.nothing(d), columns=columns)
-                yield Rare(columns, gone, share * bool(whole[level]))
+                yield Rare(columns, gone, share, bool(whole[level]), factor.name)
             elif reference is not None and reference.level == level != (most := int(np.argmax(counts))):
                 gone = without_reference(reference, most - (most > level), d)
-                yield Rare(gone.instead, gone, share)
+                yield Rare(gone.instead, gone, share, factor=factor.name)
 
 
 @dataclass(frozen=True)
@@ -170,23 +181,22 @@ class Turned:
     Attributes
     ----------
     prepared : Prepared
-    turn : (q, k) array
-        Whitened rows ``v`` become ``turn' v``: orthonormal columns.
+    gram : (k, k) array
+        The Gram matrix of whitened rows over their number, in the new coordinates.
     change : (k, q) array
         Coefficients ``u`` become ``change u``, the same but for those of the columns.
     """
 
     prepared: "Prepared"
-    turn: Floats
+    gram: Floats
     change: Floats
-
-    def gram(self, gram: Floats) -> Floats:
-        """A matrix of whitened rows over their number, in the new coordinates."""
-        return np.asarray(self.turn.T @ gram @ self.turn)
 
 
 def without_hidden(prepared: "Prepared", gram: Floats, noise: float, aim: float) -> Turned | None:
     """Leave out rare rows along which the noise hides a direction, one after the other.
+
+    The rows that leave may be among those of other columns that few rows tell of: of these as much less is
+    taken to be known as if they all were.
 
     Parameters
     ----------
@@ -203,31 +213,35 @@ def without_hidden(prepared: "Prepared", gram: Floats, noise: float, aim: float)
     Turned or None
         None where none leave.
     """
-    found = Turned(prepared, np.eye(len(gram)), np.eye(len(gram)))
+    found = Turned(prepared, gram, np.eye(len(gram)))
     while True:
         now = found.prepared
-        dark = Seen.of(found.gram(gram), noise, now.whitening, aim).hidden(aim)
-        rare = _of_direction(now, dark)
+        rare = _of_direction(now, Seen.of(found.gram, noise, now.whitening, aim).hidden(aim))
         if rare is None:
-            return found if found.prepared is not prepared else None
-        turned = _without(now, rare)
-        found = Turned(turned.prepared, found.turn @ turned.turn, turned.change @ found.change)
+            return found if now is not prepared else None
+        found = _without(found, rare)
+
+
+def _normal(prepared: "Prepared", rare: Rare) -> Floats:
+    """An orthonormal basis of the whitened directions, (q, k), that tell of its columns, all in the model."""
+    normal = prepared.whitening.W[np.isin(prepared.affine.columns, rare.columns)]
+    none = len(normal) != len(rare.columns) or len(normal) == normal.shape[1]
+    return np.asarray(np.linalg.qr(normal[: 0 if none else None].T)[0])
 
 
 def _of_direction(prepared: "Prepared", dark: Floats) -> Rare | None:
     """Whose rows most of one of these directions, (q, k), tells of."""
     best, most = None, _OF_ONE
     for rare in prepared.rare if dark.size else ():
-        normal = prepared.whitening.W[np.isin(prepared.affine.columns, rare.columns)]
-        if 0 < len(normal) < len(dark) and len(normal) == len(rare.columns):
-            along = np.linalg.qr(normal.T)[0].T @ dark
-            if (share := float(np.sum(along**2, axis=0).max())) > most:
-                best, most = rare, share
+        along = _normal(prepared, rare).T @ dark
+        if (share := float(np.sum(along**2, axis=0).max())) > most:
+            best, most = rare, share
     return best
 
 
-def _without(prepared: "Prepared", rare: Rare) -> Turned:
+def _without(found: Turned, rare: Rare) -> Turned:
     """Without some rows, and the columns that say nothing then."""
+    prepared = found.prepared
     affine, whitening = prepared.affine, prepared.whitening
     stay = ~np.isin(affine.columns, rare.columns)
     free = turned_without(whitening.W, ~stay)
@@ -249,10 +263,10 @@ def _without(prepared: "Prepared", rare: Rare) -> Turned:
         change**2 @ whitening.theta_variance,
         whitening.sigma,
         whitening.radius2,
-        turn.T @ whitening.gram @ turn,
+        whitening.gram,
         np.sqrt(np.maximum(spread2, 0.0)),
     )
-    kept, cells = max(1 - rare.share, 0.0), prepared.cells
+    kept, cells = max(1 - rare.share * rare.whole, 0.0), prepared.cells
     levels, twos, of_products = (
         ~_of_rows(prepared, rare, means) for means in (prepared.levels[0], prepared.twos[0], cells.means)
     )
@@ -272,7 +286,18 @@ def _without(prepared: "Prepared", rare: Rare) -> Turned:
         gone=prepared.gone.beside(rare.gone),
         rare=tuple(other for other in prepared.rare if other is not rare),
     )
-    return Turned(left, turn, change)
+    less_known = np.eye(len(W))
+    for other in left.rare:
+        if other.factor is None or other.factor != rare.factor:
+            normal = _normal(left, other)
+            stays = math.sqrt(max(1 - rare.share / other.share, 0.0))
+            less_known = less_known @ (np.eye(len(W)) - (1 - stays) * normal @ normal.T)
+    grams = (
+        less_known.T @ turn.T @ g @ turn @ less_known / max(kept, 0.5) for g in (found.gram, whitening.gram)
+    )
+    gram, before = grams
+    left = replace(left, whitening=replace(less, gram=before))
+    return Turned(left, gram, change @ found.change)
 
 
 def turned_without(W: Floats, out: Booleans) -> Floats:

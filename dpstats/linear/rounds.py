@@ -235,7 +235,7 @@ class Walk:
             return
         more = self.count / max(found.prepared.count, 1.0)
         self.prepared, self.count = found.prepared, self.count / more
-        self._hessian, self._hessian_noise = found.gram(self._hessian) * more, self._hessian_noise * more
+        self._hessian, self._hessian_noise = found.gram, self._hessian_noise * more
         self.u, self._counted = found.change @ self.u, found.change @ self._counted
         self._back, self._last = np.eye(len(self.u)), None
         self.rows = Whitened(cast(Blocks, self._blocks), Frame.of(self.prepared, self._winsorized), last=True)

@@ -196,7 +196,7 @@ class GLMResults(Results):
         if not given and (found := [name for name in read if name in list(names)]):
             warnings.warn(
                 f"predictions are for an exposure of 1 (an offset of 0): the column {found[0]!r} of the new "
-                "rows is not read. Give exposure= or offset=, as numbers; exposure=1 says that this is meant.",
+                "rows is not read. Give exposure= or offset=, as numbers; exposure=1 says that it is meant.",
                 stacklevel=4,
             )
 

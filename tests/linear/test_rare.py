@@ -59,6 +59,13 @@ def dark_along(found, columns, aim=1.0):
     return np.eye(len(at)) * aim - (aim - 1e-3) * normal @ normal.T
 
 
+def turned(before, after):
+    """What whitened rows are multiplied by, from both maps."""
+    W = np.zeros((len(before.affine.columns), len(after.affine.columns)))
+    W[np.isin(before.affine.columns, after.affine.columns)] = after.whitening.W
+    return np.linalg.solve(before.whitening.W, W)
+
+
 FORMULAS = {
     "level": ("y ~ x + g", "g[T.d]"),
     "level with a product": ("y ~ x * g", "x:g[T.d]"),
@@ -99,7 +106,9 @@ def test_what_is_left_is_the_model_of_the_other_rows(case):
     np.testing.assert_allclose(V.T @ V / len(V), np.eye(V.shape[1]), atol=0.25)
     # the same directions as before, of the rows that stay
     old = np.vstack([v for v, _ in Whitened(blocks, Frame.of(before, False))])
-    np.testing.assert_allclose(np.linalg.norm(V, axis=1), np.linalg.norm(old[kept] @ found.turn, axis=1))
+    turn = turned(before, after)
+    np.testing.assert_allclose(turn.T @ turn, np.eye(turn.shape[1]), atol=1e-9)
+    np.testing.assert_allclose(V, old[kept] @ turn, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +122,7 @@ def test_groups_of_the_rows_that_leave_leave_too(formula, of):
     data["few"] = (np.arange(6000) % 40 == 0) * 1.0
     before, blocks = prepared(formula, data, few=True)
     rare = before.rare[of]
+    before = module.replace(before, rare=(rare,))
     found = without_hidden(before, dark_along(before, rare.columns), 1e-12, 1.0).prepared
     names = blocks._design.column_names
 
@@ -176,7 +186,7 @@ def test_the_noise_is_still_that_of_a_product():
     (rare,) = before.rare
     found = without_hidden(before, dark_along(before, rare.columns), 1e-12, 1.0)
     spread = found.prepared.whitening.spread
-    turn = found.turn
+    turn = turned(before, found.prepared)
     variance = np.zeros((turn.shape[1],) * 2)
     q = len(s)
     for i in range(q):
@@ -223,6 +233,41 @@ def test_two_may_leave_and_a_reference_level_stays_with_its_stand_in():
     np.testing.assert_array_equal(
         found.gone.kept(X), (data["few"] == 0).to_numpy() & (data["g"] != "d").to_numpy()
     )
+
+
+def test_rows_that_leave_may_be_those_of_another_column():
+    """Of a column with a few rows more, hardly any of which stay, as much less is taken to be known; of levels
+    of one factor, which have no row in common, as much as before."""
+    data = frame()
+    data["more"] = ((data["few"] == 1) | (np.arange(6000) % 150 == 0)) * 1.0
+    before, blocks = prepared("y ~ x + few + more", data)
+    few, more = (next(r for r in before.rare if r.columns[0] == j) for j in (2, 3))
+    assert few.share == pytest.approx((data["few"] == 1).mean(), abs=1e-4)
+    only_few = without_hidden(before, dark_along(before, [2]), 1e-12, 1.0)
+    # what is left of the other is hidden as well, or a small part of what it was
+    if 3 in only_few.prepared.affine.columns:
+        normal = only_few.prepared.whitening.W[only_few.prepared.affine.columns == 3][0]
+        normal /= np.linalg.norm(normal)
+        share = 1 - few.share / more.share
+        assert normal @ only_few.gram @ normal == pytest.approx(share, rel=0.1)
+    code = np.arange(6000) % 2
+    code[::50], code[1::40] = 2, 3
+    levels, _ = prepared("y ~ x + g", data.assign(g=pd.Categorical.from_codes(code, list("abcd"))))
+    assert len(levels.rare) == 2
+    one = without_hidden(levels, dark_along(levels, levels.rare[0].columns), 1e-12, 1.0)
+    assert len(one.prepared.rare) == 1
+    np.testing.assert_allclose(one.gram, np.eye(4) / (1 - levels.rare[0].share), atol=0.01)
+
+
+def test_unseen_values_stay_with_their_rows_beside_other_rare_ones():
+    """These may be among the few rows of the other column, which would have none left."""
+    data = frame()
+    data["none"] = (np.arange(6000) < 3) * 1.0
+    for formula, few in (("y ~ x + none", 3), ("y ~ x + none + few", 0)):
+        found, blocks = prepared(formula, data, noise=5.0)
+        X, _ = next(iter(blocks))
+        assert (~found.gone.kept(X)).sum() == few
+        assert 2 not in found.affine.columns
 
 
 def test_rows_are_left_out_by_what_they_are_alone():
