@@ -32,8 +32,8 @@ _OCTAVES = 4.0
 """Values that are not seen are taken to be spread over so many octaves at most."""
 _SAME = 1e-6
 """A mean of a group of rows that is so near to 0 or 1 is that of rows that all have it."""
-_OF_ONE = 0.5
-"""A hidden direction is that of some rows if so much of it is along what these tell of."""
+_OF_ONE = 0.25
+"""Rows leave where so much of what tells of them is hidden: with many levels noise mixes their directions."""
 
 
 @dataclass(frozen=True)
@@ -230,11 +230,11 @@ def _normal(prepared: "Prepared", rare: Rare) -> Floats:
 
 
 def _of_direction(prepared: "Prepared", dark: Floats) -> Rare | None:
-    """Whose rows most of one of these directions, (q, k), tells of."""
+    """Whose columns are most along these directions, (q, k), or what these span."""
     best, most = None, _OF_ONE
     for rare in prepared.rare if dark.size else ():
         along = _normal(prepared, rare).T @ dark
-        if (share := float(np.sum(along**2, axis=0).max())) > most:
+        if along.size and (share := float(np.linalg.norm(along, 2)) ** 2) > most:
             best, most = rare, share
     return best
 
