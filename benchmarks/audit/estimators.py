@@ -23,7 +23,7 @@ from audit.search_replays import everywhere
 from audit.tapes import patched
 from dpstats.data import groups as _groups
 from dpstats.errors import ReleaseFailed
-from dpstats.linear import prepare
+from dpstats.linear import refusals
 from dpstats.location import bounding_box, median, tukey_median
 from dpstats.location import mean as location_mean
 from dpstats.mechanisms import deep_line as _deep_line
@@ -90,7 +90,7 @@ def _gaussian_cases():
         rows = np.linspace(-1, 1, 1000)
         spends = Release(dpstats.mean, "y ~ 1", {"y": rows}, eps=1).guarantee.spends
         scale = next(s.mu for s in spends if s.step == "scales")
-        need = prepare._VISIBLE / scale / location_mean._SCALE_NOISE
+        need = refusals.visible(1, scale) / location_mean._SCALE_NOISE
         return run, {"y": rows[: math.ceil(need) - 1]}, {"y": rows[: math.ceil(need)]}
 
     def exact(blocks, mu, rng):

@@ -485,8 +485,8 @@ def _steep(module, name, at):
 def _one_higher():
     real = _smooth.truncated
 
-    def truncated(local_sensitivities, K, beta):
-        bound, margin = real(local_sensitivities, K, beta)
+    def truncated(*arguments):
+        bound, margin = real(*arguments)
         return bound, 2 * margin
 
     return ((_smooth, "truncated", truncated),)

@@ -123,7 +123,8 @@ def centroid(polygon: Floats | None) -> Floats:
     base = polygon[0]
     u = polygon[1:-1] - base
     v = polygon[2:] - base
-    areas = u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0]
+    # none is negative but for rounding, of points on a line: a mean with such weights would be outside
+    areas = np.maximum(u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0], 0.0)
     total = areas.sum()
     if not total > 1e-14 * (np.abs(u[:, 0] * v[:, 1]) + np.abs(u[:, 1] * v[:, 0])).sum():
         return polygon.mean(axis=0)

@@ -89,10 +89,11 @@ class Call:
 
     def about_bounds(self, results: Any, design: Design) -> Any:
         """Results whose notes name the declared bounds of the columns that were read as numbers."""
-        read = [name for name in self.bounds or () if name in design.layout.numbers]
+        numbers = getattr(getattr(design, "layout", None), "numbers", ())
+        read = [name for name in self.bounds or () if name in numbers]
         if not read or not hasattr(results, "notes"):
             return results
-        ends = listed(["{} [{:g}, {:g}]".format(name, *(self.bounds or {})[name]) for name in read])
+        ends = listed(["{} [{:.12g}, {:.12g}]".format(name, *(self.bounds or {})[name]) for name in read])
         said = f"Values beyond declared bounds count as if they were at them: {ends}."
         return replace(results, notes=(*results.notes, said))
 

@@ -322,6 +322,8 @@ class WithinDesign:
     def matrix(self, data: object) -> np.ndarray:
         raise NotReleased("Predictions need the effects of the units, which are not released.")
 
+    new_rows = matrix
+
 
 def _usable(design: Design, rows: UnitRows) -> tuple[Units, np.ndarray]:
     """The usable rows of every unit, and which of `rows.together` they are."""

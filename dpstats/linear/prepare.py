@@ -37,6 +37,9 @@ REACH = math.sqrt(2.0)
 """Columns are winsorised at this multiple of their private range."""
 _ALIKE = 0.8
 """Nearly all rows: this share of them."""
+_AS_MANY = 2.5
+"""Values that are not seen stay with their rows beside others that have fewer rows than so many times what is
+seen of one octave."""
 _ENOUGH_ROWS = 2**17
 """About so many rows are looked at; more would only slow down what the noise blurs anyway."""
 
@@ -292,12 +295,13 @@ def prepare(
     start = None if made is None else made.start(active, loc, scale, public.intercept, squared)
     of_levels = None if made is None else made.groups(active, loc, scale)
     gone, kept, rare = LeftOut.nothing(len(scale)), count, tuple[Rare, ...]()
-    if leave:
+    if leave and marginals is not None:
         noises = noise, math.sqrt(f * (1 + public.signed)) / (mus["scale"] / root) if f else 0.0
         rare = rare_rows(made, levels, columns, public, rows_count, noises, references > 0)
-        if not rare:
+        edge = visible(f, mus["scale"] / root)
+        if all(other.share * rows_count > _AS_MANY * edge for other in rare):
             # (or the few rows of others may be among them)
-            gone = values_unseen(columns, public, rows_count, visible(f, mus["scale"] / root))
+            gone = values_unseen(columns, public, rows_count, edge)
     if made is not None and made.left:
         gone = made.gone.beside(gone)
         kept, rows_count = count * made.stay, max(rows_count * made.stay, 1.0)

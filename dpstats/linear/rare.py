@@ -48,6 +48,8 @@ class Rare:
         The rows.
     share : float
         Theirs of all rows, at least that of the noise of their number.
+    telling : (t,) int array
+        Those of the columns that nothing else tells of: not products with what is 0 in many of the rows.
     whole : bool
         Whether all rows of a level are among them.
     factor : str, optional
@@ -57,6 +59,7 @@ class Rare:
     columns: Integers
     gone: LeftOut
     share: float
+    telling: Integers
     whole: bool = True
     factor: str | None = None
 
@@ -88,14 +91,16 @@ def rare_rows(
     references : bool
         Whether reference levels may leave.
     """
-    found = [] if made is None else list(_levels(made, levels, count, noises[0], references))
+    dense = _dense(columns, public)
+    found = [] if made is None else list(_levels(made, levels, count, noises[0], dense, references))
     for i, j in enumerate(() if columns is None else public.free):
         assert columns is not None
         seen = float(columns.rows[i].sum())
         alike = count - seen if columns.loc[i] == 0 else float(columns.at[i])
         gone = _apart(public, columns, i, True)
         if gone and (columns.scale[i] > 0 or public.scale[j] > 0) and alike > (1 - _FEW) * count:
-            found.append(Rare(gone.apart, gone, max(count - alike, noises[1]) / count))
+            telling = gone.apart[(gone.apart == j) | dense[gone.apart]]
+            found.append(Rare(gone.apart, gone, max(count - alike, noises[1]) / count, telling))
     return tuple(found)
 
 
@@ -142,6 +147,24 @@ def _apart(public: PublicDesign, columns: Standardization, i: int, seen: bool) -
     )
 
 
+def _dense(columns: Standardization | None, public: PublicDesign) -> Booleans:
+    """Which columns are products of at most one thing that is 0 in many rows: a level, or a column whose
+    location is 0."""
+    found = np.ones(len(public.scale), bool)
+    if public.marginals is None:
+        return found
+    places = public.marginals.variables
+    for subterm in public.marginals.design.layout.subterms:
+        zeros = 0
+        for factor in subterm.factors:
+            name = factor.node.name if isinstance(factor, Numeric) and isinstance(factor.node, Name) else None
+            place = places.get(name, len(public.free)) if name is not None else len(public.free)
+            at_zero = columns is not None and place < len(public.free) and columns.loc[place] == 0
+            zeros += isinstance(factor, Categorical) or at_zero
+        found[subterm.columns] = zeros < 2
+    return found
+
+
 def _multiplied(design: Design, name: str) -> list[int]:
     """The columns that are 0 where a variable is, if these are all that read it; else none."""
     found: list[int] = []
@@ -155,7 +178,12 @@ def _multiplied(design: Design, name: str) -> list[int]:
 
 
 def _levels(
-    made: MadeUp, levels: Sequence[Floats], count: float, noise: float, references: bool
+    made: MadeUp,
+    levels: Sequence[Floats],
+    count: float,
+    noise: float,
+    dense: Booleans,
+    references: bool,
 ) -> Iterator[Rare]:
     joint, d = np.array(made.marginals.joint, np.intp), len(made.marginals.design.column_names)
     for factor, counts in zip(made.marginals.factors, levels, strict=True):
@@ -168,10 +196,11 @@ def _levels(
             if own[level].any():
                 columns = joint[own[level]]
                 gone = replace(LeftOut.nothing(d), columns=columns)
-                yield Rare(columns, gone, share, bool(whole[level]), factor.name)
+                yield Rare(columns, gone, share, columns[dense[columns]], bool(whole[level]), factor.name)
             elif reference is not None and reference.level == level != (most := int(np.argmax(counts))):
                 gone = without_reference(reference, most - (most > level), d)
-                yield Rare(gone.instead, gone, share, factor=factor.name)
+                telling = gone.instead[dense[gone.instead]]
+                yield Rare(gone.instead, gone, share, telling, factor=factor.name)
 
 
 @dataclass(frozen=True)
@@ -223,9 +252,11 @@ def without_hidden(prepared: "Prepared", gram: Floats, noise: float, aim: float)
 
 
 def _normal(prepared: "Prepared", rare: Rare) -> Floats:
-    """An orthonormal basis of the whitened directions, (q, k), that tell of its columns, all in the model."""
-    normal = prepared.whitening.W[np.isin(prepared.affine.columns, rare.columns)]
-    none = len(normal) != len(rare.columns) or len(normal) == normal.shape[1]
+    """An orthonormal basis of the whitened directions, (q, k), that its telling columns depend on; none
+    where one has left, or no other column is there."""
+    normal = prepared.whitening.W[np.isin(prepared.affine.columns, rare.telling)]
+    all_of_it = np.isin(prepared.affine.columns, rare.columns).all()
+    none = len(normal) != len(rare.telling) or all_of_it
     return np.asarray(np.linalg.qr(normal[: 0 if none else None].T)[0])
 
 
@@ -314,8 +345,10 @@ def _of_rows(prepared: "Prepared", rare: Rare, means: Floats) -> Booleans:
     for columns in gone.dummies:
         found |= np.all(np.abs(raw[:, columns]) < _SAME, axis=1)
     # the root mean square distance is that of the other value in a share of the rows
-    away = np.abs(raw[:, gone.apart] - (gone.least + gone.most) / 2)
-    far = affine.scale[np.searchsorted(affine.columns, gone.apart)] / max(math.sqrt(rare.share), 1e-9)
+    here = np.isin(gone.apart, affine.columns)
+    apart, middle = gone.apart[here], (gone.least + gone.most)[here] / 2
+    away = np.abs(raw[:, apart] - middle)
+    far = affine.scale[np.searchsorted(affine.columns, apart)] / max(math.sqrt(rare.share), 1e-9)
     return np.asarray(found | np.any(away > far / 2, axis=1), bool)
 
 

@@ -253,7 +253,7 @@ def smooth_release(
     else:
         assert budget.distances is not None
         statistic, A = budget.statistic, sensitivities(budget.evaluated)
-        size = 0.0 if statistic.exact else float(np.max(np.abs(limited(values))))
+        size = None if statistic.exact else float(np.max(np.abs(limited(values))))
         bound, margin = truncated(A, budget.distances, budget.noise.beta, size)
         if not passes(margin, budget.eps_test, budget.delta, rng):
             raise ReleaseFailed(

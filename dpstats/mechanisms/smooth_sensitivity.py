@@ -48,10 +48,11 @@ _LEAST_UNITS = 2.0**20
 """Least noise scale, in steps of the lattice."""
 ROUNDING = 2.0**-40
 """Relative allowance for rounding in the statistic and in its bound."""
-_FLOOR, _EACH = 2.0**-28, 2.0**-12
-"""What is added to local sensitivities in the test, as a share of the statistic, and by what share one side
-is enlarged for each distance. Rounding may move them by ``2^-42`` of the statistic, a quarter of their
-product."""
+_FLOOR, _ROUNDED, _EXACT = 2.0**-28, 2.0**-12, 2.0**-36
+"""What is added to local sensitivities in the test, as a share of the statistic, and the logarithm of what
+one side is enlarged by for each distance: of a statistic that is rounded, which may move them by ``2^-42`` of
+it, and of one that is not."""
+_FARTHEST = 600.0
 _TINY, _HUGE = 2.0**-900, 2.0**900
 
 
@@ -310,7 +311,9 @@ def distances_needed(n: int, share: float, eps_test: float, delta: float, beta: 
     return max(min(int(share * n), math.ceil(threshold(eps_test, delta) + 6 / eps_test + 8 / beta)), 1)
 
 
-def truncated(local_sensitivities: ArrayLike, K: int, beta: float, size: float = 0.0) -> tuple[float, int]:
+def truncated(
+    local_sensitivities: ArrayLike, K: int, beta: float, size: float | None = None
+) -> tuple[float, int]:
     """Smooth bound over ``k < K`` and the margin of its safety test.
 
     Parameters
@@ -320,14 +323,15 @@ def truncated(local_sensitivities: ArrayLike, K: int, beta: float, size: float =
     K : int
         Public.
     beta : float
-    size : float
+    size : float, optional
         The largest coordinate of the statistic in size, where the ``A_k`` are differences of numbers that are
-        rounded; 0 where they are exact but for the subtraction.
+        rounded; without it they are exact but for the subtraction.
 
     Returns
     -------
     bound : float
-        ``S_K = max_{k < K} exp(-k beta) A_k``, with a share 2^-28 of `size` added to each ``A_k``.
+        ``S_K = max_{k < K} exp(-k beta) A_k``; with a `size` 2^-28 of it is added to each ``A_k``, and `beta`
+        is 2^-12 less.
     margin : int
         At least -1, of sensitivity 1; from 0 on, ``S_K`` is `beta`-smooth towards every neighbour, both ways.
 
@@ -336,17 +340,20 @@ def truncated(local_sensitivities: ArrayLike, K: int, beta: float, size: float =
     With ``c_r: exp(-K beta) A_{K+r} <= max_{r <= k < K} exp(-k beta) A_{k-r}``, the margin is the largest
     ``r`` for which ``c_r`` holds, less one. If ``A_k(D') <= A_{k+1}(D)`` for all neighbours then
     ``c_{r+1}(D)`` implies ``c_r(D')``. Both may be equalities: so that this holds as computed, too, the left
-    side is enlarged by a share that grows with ``r``, by more than rounding may move both sides.
+    side is enlarged by a factor for each distance that is more than rounding may move both sides.
     """
-    A = np.asarray(local_sensitivities, dtype=float) + _FLOOR * size
+    A, room = np.asarray(local_sensitivities, dtype=float), _EXACT
+    if size is not None:
+        A, room, beta = A + _FLOOR * size, _ROUNDED, beta - _ROUNDED
     decay = np.exp(-beta * np.arange(K))
     head = np.full(K, np.inf)
     head[: min(K, len(A))] = A[:K]
     best = np.maximum.accumulate(decay * head)
     r = -1
-    while r + 1 < K and K + r + 1 < len(A):
+    # (farther on exponentials leave the doubles, and there would be no left side)
+    while r + 1 < K and K + r + 1 < len(A) and 0 < K * beta < _FARTHEST:
         # an unbounded local sensitivity makes the left side infinite, and that is not safe
-        left = math.exp(-K * beta) * A[K + r + 1] * (1 + _EACH * (r + 2))
+        left = math.exp(-K * beta + room * (r + 2)) * A[K + r + 1]
         if not (left < math.inf and left <= math.exp(-(r + 1) * beta) * best[K - r - 2]):
             break
         r += 1

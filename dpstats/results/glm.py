@@ -192,7 +192,8 @@ class GLMResults(Results):
         """Warn where new rows have the column of an exposure, which is not read from them."""
         given = offset is not None or exposure is not None
         names = getattr(data, "columns", data if isinstance(data, Mapping) else ())
-        read = re.findall(r"\w+", self.offset or "")
+        # (a function's name is followed by its parenthesis)
+        read = re.findall(r"\b\w+\b(?!\s*[(.])", self.offset or "")
         if not given and (found := [name for name in read if name in list(names)]):
             warnings.warn(
                 f"predictions are for an exposure of 1 (an offset of 0): the column {found[0]!r} of the new "

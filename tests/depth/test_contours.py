@@ -166,3 +166,22 @@ def test_centroid():
 def test_errors_name_the_parameter(name, arguments):
     with pytest.raises(ParameterError, match=f"^{name} must"):
         depth.contours(*arguments)
+
+
+@pytest.mark.parametrize("seed", [2, 9, 11])
+def test_the_centre_of_a_sliver_is_in_it(seed):
+    """Of points on a line but for rounding, where areas are noise; outside, neighbours' centres would be
+    farther apart than any bound of a diameter."""
+    g = np.random.default_rng([7, seed])
+    x = g.standard_normal(61) + 1e4
+    data = np.column_stack([x, 3 * x / 7])
+    g.standard_normal(61)
+    for rep in range(4):
+        other, j = data.copy(), g.integers(61)
+        off = rep % 2
+        other[j] = [1e4 + g.standard_normal(), 3e4 / 7 + g.standard_normal()] if off else data[g.integers(61)]
+        polygon, _ = depth.plane_median(other)
+        centre, rounding = depth.centroid(polygon), 1e-12 * np.abs(polygon).max()
+        for way in ([1, 0], [0, 1], [1, 1], [1, -1]):
+            ends = polygon @ way
+            assert ends.min() - rounding <= centre @ way <= ends.max() + rounding

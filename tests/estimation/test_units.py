@@ -182,8 +182,9 @@ def test_weights_and_effects_without_noise():
     assert fit.bse["z"] == pytest.approx(exact.bse["z"], rel=0.05)
     # what is the same in all rows of a unit is taken up by its effect
     assert np.isnan(fit.bse["x"])
-    with pytest.raises(dpstats.NotReleased):
-        fit.predict(frame.head())
+    for ask in (fit.predict, fit.get_prediction):
+        with pytest.raises(dpstats.NotReleased, match="need the effects of the units"):
+            ask(frame.head())
 
 
 @pytest.mark.parametrize("effects", [None, "unit"])

@@ -180,7 +180,7 @@ def test_sampling_variance_of_rare_ones_within_bounds():
     mus = {spend.step: spend.mu for spend in fits[0].guarantee.spends}
     noise = (0.5 / mus["limited means"] / 2e4) ** 2 + (0.49 / mus["number of rows"] / 2e4) ** 2
     assert np.mean([fit.bse["y"] ** 2 for fit in fits]) == pytest.approx(noise + 0.0099 / 2e4, rel=0.05)
-    assert not any(fit.limited or fit.notes for fit in fits)
+    assert not any(fit.limited or len(fit.notes) > 1 for fit in fits)
 
 
 @pytest.mark.slow

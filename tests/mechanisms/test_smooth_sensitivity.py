@@ -186,7 +186,7 @@ def knife_edges(K, beta, r, ulps):
         yield A, other
 
 
-def edge_violations(margin, size=0.0):
+def edge_violations(margin, room, *size):
     """How often the margin moves by more than 1, where everything hangs on the last digit."""
     worse = 0
     for K, beta in ((8, 0.3), (40, 0.047), (110, 0.12)):
@@ -194,16 +194,21 @@ def edge_violations(margin, size=0.0):
         for r in range(1, K - 1):
             for ulps in range(-2, 3):
                 for A, other in itertools.islice(knife_edges(K, beta, r, ulps), 3):
-                    for enlarged in (1.0, 1 + 2.0**-12 * (r + 1), 1 + 2.0**-12 * r):
-                        pair = (a / np.where(np.arange(len(a)) >= K, enlarged, 1.0) for a in (A, other))
-                        margins = [margin(a, K, beta)[1] for a in pair]
+                    for enlarged in (0.0, room * (r + 1), room * r):
+                        pair = (
+                            a / np.where(np.arange(len(a)) >= K, math.exp(enlarged), 1.0) for a in (A, other)
+                        )
+                        margins = [margin(a, K, beta + (room if size else 0.0), *size)[1] for a in pair]
                         worse += abs(margins[0] - margins[1]) > 1
     return worse
 
 
 def test_margin_has_sensitivity_one_where_the_last_digit_decides():
     """An auditor's sequences: without the allowance one record moved the margin by 2."""
-    assert edge_violations(ss.truncated) == 0
+    assert edge_violations(ss.truncated, 2.0**-36) == 0
+    assert edge_violations(ss.truncated, 2.0**-12, 0.0) == 0
+    # and where the floor decides as much as the sequence
+    assert edge_violations(ss.truncated, 2.0**-12, 2.0**26) == 0
 
 
 def test_a_margin_that_is_compared_as_rounded_is_caught():
@@ -217,7 +222,16 @@ def test_a_margin_that_is_compared_as_rounded_is_caught():
             r += 1
         return best[-1], max(r - 1, -1)
 
-    assert edge_violations(rounded) > 0
+    assert edge_violations(rounded, 2.0**-36) > 0
+
+
+def test_nothing_passes_where_exponentials_leave_the_doubles():
+    """Else ``exp(-K beta)`` would be 0, and at most anything: one side of every inequality."""
+    A = np.exp(np.linspace(0, 600, 3000))
+    assert ss.truncated(A, 1000, 0.1)[1] == -1 and ss.truncated(np.ones(3000), 1000, 1.2)[1] == -1
+    assert ss.truncated(np.ones(3000), 1000, 0.5)[1] > 0
+    # of a rounded statistic nothing is left of a small rate
+    assert ss.truncated(np.ones(300), 100, 2.0**-12, 1.0)[1] == -1
 
 
 @pytest.mark.slow

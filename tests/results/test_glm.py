@@ -161,7 +161,7 @@ def test_copies():
 def test_a_column_of_exposures_that_is_not_read_is_told_of():
     """Only where the new rows have it and nothing is given for it."""
     fitted = fit(offset="np.log(pop)")
-    rows = NEW.assign(pop=[2.0, 3.0])
+    rows = NEW.assign(pop=[2.0, 3.0], log=1.0, np=1.0)
     for ask in (fitted.predict, fitted.get_prediction):
         with pytest.warns(UserWarning, match="the column 'pop' of the new rows is not read"):
             ask(rows)
@@ -169,4 +169,4 @@ def test_a_column_of_exposures_that_is_not_read_is_told_of():
             warnings.simplefilter("error")
             ask(rows, exposure=1)
             ask(rows, offset=0)
-            ask(NEW)
+            ask(NEW.assign(log=1.0, np=1.0))
