@@ -90,11 +90,13 @@ class Call:
     def about_bounds(self, results: Any, design: Design) -> Any:
         """Results whose notes name the declared bounds of the columns that were read as numbers."""
         numbers = getattr(getattr(design, "layout", None), "numbers", ())
-        read = [name for name in self.bounds or () if name in numbers]
-        if not read or not hasattr(results, "notes"):
+        declared = {} if self.bounds is None else self.bounds
+        ends = [
+            f"{name} [{low:.12g}, {high:.12g}]" for name, (low, high) in declared.items() if name in numbers
+        ]
+        if not ends or not hasattr(results, "notes"):
             return results
-        ends = listed(["{} [{:.12g}, {:.12g}]".format(name, *(self.bounds or {})[name]) for name in read])
-        said = f"Values beyond declared bounds count as if they were at them: {ends}."
+        said = f"Values beyond declared bounds count as if they were at them: {listed(ends)}."
         return replace(results, notes=(*results.notes, said))
 
     def reminder(self, columns: Container[str]) -> str:

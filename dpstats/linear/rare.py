@@ -245,7 +245,8 @@ def without_hidden(prepared: "Prepared", gram: Floats, noise: float, aim: float)
     found = Turned(prepared, gram, np.eye(len(gram)))
     while True:
         now = found.prepared
-        rare = _of_direction(now, Seen.of(found.gram, noise, now.whitening, aim).hidden(aim))
+        more = prepared.count / now.count if now.count > 0 else 1.0
+        rare = _of_direction(now, Seen.of(found.gram, noise * more, now.whitening, aim).hidden(aim))
         if rare is None:
             return found if now is not prepared else None
         found = _without(found, rare)
@@ -280,6 +281,7 @@ def _without(found: Turned, rare: Rare) -> Turned:
     spread2, turned = np.linalg.eigh(free.T @ (whitening.spread[:, None] ** 2 * free))
     turn = free @ turned
     W = (whitening.W @ turn)[stay]
+    kept = 1 - min(rare.share * rare.whole, 0.5)
     fewer = Affine(affine.columns[stay], affine.loc[stay], affine.scale[stay])
     z = _moved(prepared, rare)[stay]
     change = np.asarray(np.linalg.solve(W, z @ whitening.W))
@@ -295,9 +297,9 @@ def _without(found: Turned, rare: Rare) -> Turned:
         whitening.sigma,
         whitening.radius2,
         whitening.gram,
-        np.sqrt(np.maximum(spread2, 0.0)),
+        np.sqrt(np.maximum(spread2, 0.0) / kept),
     )
-    kept, cells = max(1 - rare.share * rare.whole, 0.0), prepared.cells
+    cells = prepared.cells
     levels, twos, of_products = (
         ~_of_rows(prepared, rare, means) for means in (prepared.levels[0], prepared.twos[0], cells.means)
     )
@@ -323,10 +325,9 @@ def _without(found: Turned, rare: Rare) -> Turned:
             normal = _normal(left, other)
             stays = math.sqrt(max(1 - rare.share / other.share, 0.0))
             less_known = less_known @ (np.eye(len(W)) - (1 - stays) * normal @ normal.T)
-    grams = (
-        less_known.T @ turn.T @ g @ turn @ less_known / max(kept, 0.5) for g in (found.gram, whitening.gram)
-    )
-    gram, before = grams
+    turn = turn @ less_known
+    # (over the number of the rows that stay)
+    before, gram = (turn.T @ g @ turn / kept for g in (whitening.gram, found.gram))
     left = replace(left, whitening=replace(less, gram=before))
     return Turned(left, gram, change @ found.change)
 
