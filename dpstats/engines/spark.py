@@ -178,4 +178,7 @@ def check_workers(session: Any) -> None:
 def _versions(batches: Iterable[Any]) -> Iterator[Any]:
     import pyarrow as pa
 
+    # (a worker that has not read all that it was given ends, and the next task waits for a new one's imports)
+    for _ in batches:
+        pass
     yield pa.RecordBatch.from_pydict({"version": [version()]})
