@@ -28,7 +28,7 @@ PARTS = 2
 FORMULAS = {
     "ols": "y ~ a + b + C(f, levels=['p', 'q'])",
     "huber": "y ~ a + b",
-    "adassp": "y ~ a + b",
+    "adassp": "y ~ a + b + C(f, levels=['p', 'q'])",
     "boosted_adassp": "y ~ a + b",
     "tukey_em": "y ~ a",
     "logit": "z ~ a + b",
@@ -51,10 +51,14 @@ def cluster():
     # 15 s after a worker was lost, the cluster would give up the next one if that is just starting again
     with (
         config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
+        # workers are forked from what has imported the most: some are killed here
+        config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
         pytest.MonkeyPatch.context() as patch,
         contextlib.ExitStack() as stack,
     ):
         patch.delenv("LD_LIBRARY_PATH", raising=False)
+        most = ["distributed", "dask.dataframe", "numba", "scipy.stats"]
+        distributed.utils.get_mp_context().set_forkserver_preload(most)
         given = {"threads_per_worker": 1, "memory_limit": "1GiB", "dashboard_address": None}
         cluster = stack.enter_context(distributed.LocalCluster(n_workers=2, **given))
         client = stack.enter_context(distributed.Client(cluster))
@@ -83,7 +87,7 @@ def check(name, fit):
         np.testing.assert_allclose(fit.bse, here(name).bse, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("name", ["ols", "adassp", "tukey_em", "mean", "median"])
 @pytest.mark.slow
 def test_without_a_cluster(name):
     check(name, getattr(dpstats, name)(FORMULAS[name], frame(), eps=3, seed=1))
