@@ -289,11 +289,16 @@ import gc, json, os, sys, warnings
 import numba, numpy as np, dpstats
 from dpstats._jit import _Kernel
 from dpstats.errors import ReleaseFailed
+from dpstats.mechanisms import noise
 warnings.simplefilter("ignore")
-# once, and not in every child: imports, and what Numba makes ready at its first call
+# once, and not in every child: imports, what Numba makes ready at its first call, and the search for kernels
 [getattr(dpstats, name) for name in dpstats.__all__]
+noise._opendp()
 ready = numba.njit(lambda i: i)
 ready(1)
+there = lambda: [k for k in gc.get_objects() if isinstance(k, _Kernel)]
+kernels = there()
+gc.freeze()  # what a child finds is new
 bounds = {"x": (-5, 5), "y": (-10, 10)}
 
 def compiled(fit, usable):
@@ -305,8 +310,8 @@ def compiled(fit, usable):
             eval("dpstats." + fit)
         except ReleaseFailed:
             pass
-        kernels = [k for k in gc.get_objects() if isinstance(k, _Kernel)]
-        names = [f"{k.py_func.__module__}.{k.__name__}{s}" for k in kernels for s in k.overloads]
+        every = kernels + there()
+        names = [f"{k.py_func.__module__}.{k.__name__}{s}" for k in every for s in k.overloads]
         os.write(start, json.dumps(sorted(names)).encode() or b" ")
         os._exit(0)
     os.close(start)
