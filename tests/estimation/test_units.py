@@ -209,14 +209,15 @@ def test_intervals_cover(effects):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ols", "median", "tukey_em"])
+@pytest.mark.parametrize("name", ["ols", "median"])
 def test_with_one_row_each_the_law_is_that_of_records(name):
-    """Rank tests of place (Mann-Whitney), of spread (Mood) and of the whole law (Kolmogorov-Smirnov), at 1e-6
+    """Where sums are of units, and where a row of each is drawn.
+
+    Rank tests of place (Mann-Whitney), of spread (Mood) and of the whole law (Kolmogorov-Smirnov), at 1e-6
     over all of them and the estimates. With 180 releases each a shift by .6 standard deviations is found in
     every second case, and 1.6 times the noise; with 300 and the last test alone, .5 and 2.3."""
-    rows, times = (8_000, 160) if name == "tukey_em" else (4_000, 180)
-    frame = data(rows).assign(id=lambda f: np.arange(len(f)))
-    fits = [[run(name, frame, seed=seed, **more) for seed in range(times)] for more in ({}, {"unit": "id"})]
+    frame = data(4_000).assign(id=lambda f: np.arange(len(f)))
+    fits = [[run(name, frame, seed=seed, **more) for seed in range(180)] for more in ({}, {"unit": "id"})]
     tests = stats.mannwhitneyu, stats.mood, stats.ks_2samp
     for what in ("params", "bse") if name != "median" else ("params",):
         one, other = (np.array([np.asarray(getattr(fit, what)) for fit in some]) for some in fits)
