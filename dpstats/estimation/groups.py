@@ -27,7 +27,13 @@ from dpstats.engines.memory import Memory, lent
 from dpstats.engines.progress import progress
 from dpstats.errors import ParameterError, ReleaseFailed, SchemaError
 from dpstats.estimation.call import Budget, Call, Estimator, text_reminder
-from dpstats.estimation.units import about_units, of_one_group, opened, promised
+from dpstats.estimation.units import (
+    about_units,
+    check_groups_of_units,
+    of_one_group,
+    opened,
+    promised,
+)
 from dpstats.formula.design import Design
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.guarantee import Guarantee
@@ -82,6 +88,7 @@ def run_groups(
     differing = {id(budget): budget for budget in budgets if budget is not None}.values()
     own = list(dict.fromkeys(promised(budget.guarantee, call) for budget in differing))
     guarantee = own[0] if len(own) == 1 else own[0].replace(spends=())
+    check_groups_of_units(name, call, guarantee.neighbours)
     guarantee = guarantee.replace(scope=_scope(by, guarantee))
     if call.ledger is not None:
         charge_disjoint(call.ledger, guarantee, own, name, f"{design.formula}, by {by}")

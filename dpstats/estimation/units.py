@@ -16,9 +16,17 @@ from dpstats.estimation.call import Budget, Call, Estimator
 from dpstats.formula.design import Blocks, Design
 from dpstats.formula.units import UnitBlocks, drawn, drawn_source
 from dpstats.mechanisms.rng import Randomness
-from dpstats.privacy.guarantee import Guarantee
+from dpstats.privacy.guarantee import Guarantee, Neighbours
 
-__all__ = ["about_units", "check_units", "count_units", "of_one_group", "opened", "promised"]
+__all__ = [
+    "about_units",
+    "check_groups_of_units",
+    "check_units",
+    "count_units",
+    "of_one_group",
+    "opened",
+    "promised",
+]
 
 B = TypeVar("B", bound=Budget)
 R = TypeVar("R")
@@ -30,10 +38,16 @@ def check_units(estimator: Estimator[B, R, T], call: Call, schema: Schema) -> No
     if call.unit is None:
         return
     check_unit(call.unit, schema)
-    if call.by is not None and estimator.needs.public_rows:
+    if estimator.needs.public_rows:
+        check_groups_of_units(estimator.name, call, "substitution")
+
+
+def check_groups_of_units(name: str, call: Call, neighbours: Neighbours) -> None:
+    """Raise an error where a unit that is replaced could leave one group's release and enter another's."""
+    if None not in (call.by, call.unit) and neighbours == "substitution":
         raise ParameterError(
-            f"by must be None with unit= for {estimator.name}, whose number of units is public: the group of "
-            "a unit of several is drawn, so the sizes of the groups are not."
+            f"by must be None with unit= for {name} with neighbours by substitution: the group of a unit of "
+            "several is drawn, so that a unit that is replaced may change two groups."
         )
 
 

@@ -17,7 +17,7 @@ from dpstats.estimation import units as estimation
 from dpstats.linear import newton, rounds
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from estimators import BOUNDS, GROUPED, data, public_rows, run  # noqa: E402
+from estimators import BOUNDS, GROUPED, data, public_rows, run, usual  # noqa: E402
 
 SUMMED = ("ols", "huber", "adassp", "boosted_adassp", "tukey_em", "logit", "poisson")
 
@@ -83,22 +83,33 @@ def test_one_unit_of_many_rows_is_one_unit(name):
         assert (np.abs(fit.params - plain.params) / scale).max() < tolerance
 
 
-@pytest.mark.parametrize("name", sorted(set(GROUPED) - {"select_features"}))
+@pytest.mark.parametrize("name", [n for n in GROUPED if n != "select_features" and not public_rows(n)])
 @pytest.mark.slow
 def test_groups_of_units(name):
     frame = pd.concat([data(ESTIMATORS[name].rows)] * 2).assign(id=lambda f: f.index)
     # the second row of a unit is in the other group
     frame["g"] = np.where((np.arange(len(frame)) + np.arange(len(frame)) // (len(frame) // 2)) % 2, "a", "b")
     call = {"unit": "id", "by": "g", "levels": {"g": ["a", "b"]}}
-    if public_rows(name):
-        with pytest.raises(dpstats.ParameterError, match="by must be None with unit="):
-            run(name, frame, **call)
-        return
     fits = run(name, frame, **call)
     assert fits.guarantee.unit == "id"
     counts = [fit.released["n"] for fit in fits.results.values() if "n" in fit.released]
     # each unit is in one of them
     assert all(abs(n - len(frame) / 4) < len(frame) / 40 for n in counts)
+
+
+REPLACED = {n: own for n in GROUPED for own in ({}, *ESTIMATORS[n].variants) if public_rows(n, **own)}
+
+
+@pytest.mark.parametrize(("name", "own"), REPLACED.items())
+def test_groups_of_units_are_refused_where_one_that_is_replaced_may_change_two(name, own, tmp_path):
+    """Its group is drawn: with rows in both it may leave one and enter the other, and one is charged."""
+    assert {"median", "tukey_em"} <= set(REPLACED)
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=10, delta=1e-3, unit="id")
+    frame = pd.concat([usual(name)] * 2)
+    frame = frame.assign(id=frame.index, g=np.resize(["a", "b"], len(frame)))
+    with pytest.raises(dpstats.ParameterError, match="by must be None with unit= .*by substitution"):
+        run(name, frame, **own, unit="id", by="g", levels={"g": ["a", "b"]}, ledger=ledger)
+    assert ledger.remaining("substitution") == (10, 1e-3)
 
 
 def test_groups_are_those_of_a_row_of_the_unit():
