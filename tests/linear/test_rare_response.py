@@ -34,10 +34,10 @@ def rare(n, events, seed, zero=0.0, one=1.0):
     ],
 )
 def test_intervals_hold_or_are_not_printed(name, n, events, given):
-    """30 sets; without the rule some 5 to 50 % held."""
+    """20 sets; without the rule some 5 to 50 % held."""
     given = dict(given)
     bounds, held = given.pop("bounds", None), []
-    for seed in range(30):
+    for seed in range(20):
         frame, truth = rare(n, events, seed, **given)
         ends = getattr(dpstats, name)("y ~ x", frame, eps=1, seed=seed, bounds=bounds).conf_int()
         held += list(((ends[0] <= truth) & (truth <= ends[1]))[ends[0].notna()])

@@ -294,10 +294,10 @@ COVERED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COVERED)
 def test_intervals_cover(name):
-    """100 data sets, each coefficient: at least 93 %, and determined in all; where no bound on a bias is at
+    """60 data sets, each coefficient: at least 93 %, and determined in all; where no bound on a bias is at
     work, no more than 98 % (by the mean square of errors in standard errors). False alarm 1e-6 each."""
     make, formula, truth, n, exact = COVERED[name]
-    runs, z = 100, []
+    runs, z = 60, []
     for seed in range(runs):
         fit = dpstats.ols(formula, make(np.random.default_rng(seed), n), eps=1, seed=seed)
         z.append(((fit.params - truth) / fit.bse).to_numpy())
@@ -315,7 +315,7 @@ def test_intervals_cover(name):
 def test_no_privacy_noise_leaves_the_sampling_error(name):
     """At eps = 10^6 the robust standard errors are those of the sandwich; two-sided, false alarm 1e-6."""
     make, formula, truth, n, _ = COVERED[name]
-    runs, z = 60, []
+    runs, z = 40, []
     for seed in range(runs):
         fit = dpstats.ols(formula, make(np.random.default_rng(seed), n), eps=1e6, seed=seed)
         z.append(((fit.params - truth) / fit.bse).to_numpy())

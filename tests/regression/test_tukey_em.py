@@ -88,7 +88,7 @@ class TestAccuracy:
     @pytest.mark.slow
     def test_intervals_cover(self):
         # nominal 95 %; a true coverage of 92 % fails with probability below 1e-6 only beyond this count
-        runs = 60
+        runs = 40
         truth = np.array([5, 1, 2, 3])
         hits = np.zeros(4)
         for seed in range(runs):
