@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from scipy import special
+from scipy.optimize import isotonic_regression
 
 from dpstats._types import Floats
 
@@ -187,7 +188,7 @@ class Leverage:
         beyond = np.cumsum(self.counts[::-1])[::-1][1:]
         cells = np.arange(len(self.limits), 0, -1)
         n = max(self.count, 1.0)
-        share = np.clip(beyond / n, 0.0, 1.0)
+        share = isotonic_regression(np.clip(beyond / n, 0.0, 1.0), increasing=False).x
         # a metric that is off moves all leverages, as the limits would
         steps = np.abs(np.diff(share) / np.diff(np.log(self.limits)))
         moved = self.metric_sd * np.concatenate([steps[:1], (steps[1:] + steps[:-1]) / 2, steps[-1:]])
@@ -333,5 +334,6 @@ class Rootogram:
         """
         se = np.sqrt(np.maximum(self.expected, 1.0) + self.observed_sd**2 + self.expected_sd**2)
         top = len(self.observed) - 1
-        return pd.DataFrame({"count": [*map(str, range(top)), f"{top}+"], "observed": self.observed,
-                             "expected": self.expected, "std.error": se})  # fmt: skip
+        observed, expected = (np.maximum(numbers, 0.0) for numbers in (self.observed, self.expected))
+        return pd.DataFrame({"count": [*map(str, range(top)), f"{top}+"], "observed": observed,
+                             "expected": expected, "std.error": se})  # fmt: skip

@@ -292,8 +292,8 @@ def _calibration(ax: Any, found: Any) -> None:
 
 def _rootogram(ax: Any, found: Any) -> None:
     frame = found.rootogram.to_frame()
-    x, expected = np.arange(len(frame)), np.sqrt(np.maximum(frame["expected"], 0.0))
-    observed = np.sqrt(np.maximum(frame["observed"], 0.0))
+    x, expected = np.arange(len(frame)), np.sqrt(frame["expected"])
+    observed = np.sqrt(frame["observed"])
     # bars hang from the expected frequencies
     ax.bar(x, observed, bottom=expected - observed, color="C0", alpha=0.45, width=0.8)
     ax.plot(x, expected, "o-", color="C3", markersize=3)

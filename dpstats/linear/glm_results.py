@@ -14,7 +14,7 @@ from dpstats.linear.identify import BELOW, HIDDEN, Seen, identify, undetermined
 from dpstats.linear.normal_columns import bent
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
-from dpstats.linear.results import Inference, left_out, moves_the_constant
+from dpstats.linear.results import Inference, constant_alone, left_out, moves_the_constant
 from dpstats.linear.rounds import rounds_inference
 from dpstats.linear.spread import cut_shape, of_long_rows
 from dpstats.results.glm import GLMResults, Slopes
@@ -242,13 +242,14 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         times = release.clip.norm / typical
         limit = f"A row's part of the score is limited to {times:.3g} times its typical size."
         notes.append(limit + release.clip.unseen_of())
-    if release.rounds is None:
+    if release.rounds is None and not constant_alone(design):
         notes.append(_WEIGHTED)
+    null = release.deviance if constant_alone(design) else release.null_deviance
     released = {
         "n": prepared.count,
         "rounds": FIRST + release.averaged + (0 if release.rounds is None else sum(LEAD)),
         "deviance": release.deviance * max(prepared.count, 1.0),
-        "null_deviance": release.null_deviance * max(prepared.count, 1.0),
+        "null_deviance": null * max(prepared.count, 1.0),
     }
     if family.counts:
         # both of where the averaged rounds begin

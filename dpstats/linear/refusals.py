@@ -7,7 +7,6 @@ from dpstats.linear.budget import GaussianBudget, LinearBudget
 from dpstats.linear.curvature import least_radius2
 from dpstats.mechanisms._kernels import GRID_BITS
 from dpstats.mechanisms.standardize import GRID_SHARES
-from dpstats.privacy.guarantee import Guarantee
 
 __all__ = [
     "check_columns",
@@ -17,6 +16,7 @@ __all__ = [
     "check_some",
     "columns_need",
     "rows_needed",
+    "too_few",
     "visible",
 ]
 
@@ -27,7 +27,6 @@ _ASTRAY = 3.2
 location."""
 _SOME = 3.0
 """Standard deviations of the noise that the released count of rows is to have at least."""
-_NOT_COUNTED = "A row with a missing value or a level that is not declared does not count."
 _VISIBLE = 6.0
 """An octave is visible beyond about so many standard deviations of its noise."""
 _HIDDEN = 5.0
@@ -59,17 +58,32 @@ def check_needs(method: str, budget: LinearBudget, need: float, count: float) ->
     if need < rows_needed(budget, unknown, public.response_unknown):
         check_rows(method, budget, unknown, count, response=public.response_unknown)
     if count < need:
-        raise _too_few(method, q, need, count, budget.guarantee)
+        what = f"{q} columns need" if q > 1 else "1 column needs"
+        hides = "; with fewer, the noise hides most coefficients"
+        raise too_few(method, budget, count, what, need, "Fewer columns", hides)
 
 
-def _too_few(method: str, columns: int, need: float, count: float, guarantee: Guarantee) -> ReleaseFailed:
-    """The refusal of a design whose directions noise would hide, for the price of the count."""
-    several = columns > 1
-    return ReleaseFailed(
-        f"{method}: {columns} column{'s' * several} at eps = {guarantee.eps:.4g} need{'s' * (not several)} "
-        f"about {need:,.0f} rows, and the private count is {max(count, 0):,.0f}; with fewer, the noise hides "
-        "most coefficients. Nothing was estimated. Fewer columns, or a larger eps would do.",
-        guarantee.replace(spends=guarantee.spends[:1]),
+def too_few(
+    method: str, budget: GaussianBudget, count: float, what: str, need: float, fewer: str, why: str = ""
+) -> ReleaseFailed:
+    """The refusal of fewer rows than `what` is said to need, for the price of the count.
+
+    Where there may be no row at all, the columns' values are the likelier reason.
+    """
+    eps = budget.guarantee.eps
+    needs = f"{what} about {need:,.0f} rows at eps = {eps:.4g}"
+    if _may_be_none(budget, count):
+        text = f"{_none(count, eps)}; {needs}."
+    else:
+        counted = f"{needs}, and the private count is {max(count, 0):,.0f}{why}"
+        text = f"{counted}. Nothing was estimated. {fewer}, or a larger eps, would do."
+    return ReleaseFailed(f"{method}: {text}", budget.guarantee.replace(spends=budget.guarantee.spends[:1]))
+
+
+def _none(count: float, eps: float) -> str:
+    return (
+        f"the private count of rows, {max(count, 0):,.0f}, cannot be told from none at eps = {eps:.4g}. A row "
+        "with a missing value or a level that is not declared does not count. Nothing was estimated"
     )
 
 
@@ -78,8 +92,7 @@ def check_some(method: str, budget: GaussianBudget, count: float) -> None:
     if not _may_be_none(budget, count):
         return
     raise ReleaseFailed(
-        f"{method}: the private count of rows, {max(count, 0):,.0f}, cannot be told from none at eps = "
-        f"{budget.guarantee.eps:.4g}. Nothing was estimated. {_NOT_COUNTED}",
+        f"{method}: {_none(count, budget.guarantee.eps)}.",
         budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
     )
 
@@ -114,17 +127,12 @@ def check_rows(
     need, located = _scale_need(budget, columns, share), _location_need(budget, response)
     if count >= max(need, located):
         return
-    needs, remedy = f"need{'s' * (columns == 1)}", "Fewer columns of that sort, as by"
-    what, rows = f"{columns} column{'s' * (columns > 1)}", max(need, located)
+    what, fewer = f"{columns} columns of unknown range need", "Fewer columns of that sort"
     if located > need:
-        what, needs, remedy = "a response", "needs", "Its range, as by"
-    remedy += " bounds={...}, or a larger eps would do."
-    raise ReleaseFailed(
-        f"{method}: {what} of unknown range at eps = {budget.guarantee.eps:.4g} {needs} about {rows:,.0f} "
-        f"rows, and the private count is {max(count, 0):,.0f}. Nothing was estimated. "
-        f"{_NOT_COUNTED if _may_be_none(budget, count) else remedy}",
-        budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
-    )
+        what, fewer = "a response of unknown range needs", "Its range"
+    elif columns == 1:
+        what = "1 column of unknown range needs"
+    raise too_few(method, budget, count, what, max(need, located), f"{fewer}, as by bounds={{...}}")
 
 
 def rows_needed(budget: GaussianBudget, columns: int, response: bool) -> float:
@@ -161,12 +169,8 @@ def check_columns(method: str, budget: LinearBudget, columns: int, count: float)
     """
     need = columns_need(budget, columns)
     if count < need:
-        raise ReleaseFailed(
-            f"{method}: {columns} columns, with those of the levels, at eps = {budget.guarantee.eps:.4g} "
-            f"need about {need:,.0f} rows, and the private count is {max(count, 0):,.0f}. "
-            "Nothing was estimated. Fewer columns or levels, or a larger eps, would do.",
-            budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
-        )
+        what = f"{columns} columns, with those of the levels, need"
+        raise too_few(method, budget, count, what, need, "Fewer columns or levels")
 
 
 def columns_need(budget: LinearBudget, columns: int) -> float:

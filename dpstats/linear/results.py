@@ -21,6 +21,7 @@ from dpstats.results.roots import root_of, side_by_side
 
 __all__ = [
     "Inference",
+    "constant_alone",
     "decided_by_few",
     "left_out",
     "linear_results",
@@ -187,7 +188,7 @@ def regression_results(
             # (only the constant's column tells how many rows units have)
             if size == 1.0 or design.has_intercept:
                 released["sigma"] = scale * math.sqrt(variance / size)
-            released["rsquared"] = explained
+            released["rsquared"] = 0.0 if constant_alone(design) else explained
     limited = design.within(prepared.low, prepared.high) if winsorized else design
     return linear_results(
         method,
@@ -205,6 +206,11 @@ def regression_results(
         root=root,
         bias_root=bias_root,
     )
+
+
+def constant_alone(design: Design | WithinDesign) -> bool:
+    """Whether there is nothing that could explain the response."""
+    return design.has_intercept and len(design.column_names) == 1
 
 
 def linear_results(

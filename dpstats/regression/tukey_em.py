@@ -34,7 +34,8 @@ from dpstats.linear.goodness import release_goodness
 from dpstats.linear.identify import undetermined
 from dpstats.linear.prepare import prepare
 from dpstats.linear.public import PublicDesign
-from dpstats.linear.results import left_out, linear_results, moves_the_constant
+from dpstats.linear.refusals import too_few
+from dpstats.linear.results import constant_alone, left_out, linear_results, moves_the_constant
 from dpstats.linear.subsets import fit_subsets, subset_moments
 from dpstats.mechanisms import tukey
 from dpstats.mechanisms.ptr import passes
@@ -310,12 +311,7 @@ def _plan(budget: _Budget, q: int, count: float | None) -> tuple[int, bool]:
     # at least so many rows, but for bad luck with the noise of the count
     low = count + ndtri(_UNDERCOUNT) / budget.mus["count"]
     if low < fewest[0]:
-        raise ReleaseFailed(
-            f"tukey_em: a fit of {q} coefficients at eps = {budget.guarantee.eps:.4g} needs about "
-            f"{fewest[0]:,.0f} rows, and the private count is {max(count, 0):,.0f}. Nothing was fitted. "
-            "Fewer columns or a larger eps would do.",
-            budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
-        )
+        raise too_few("tukey_em", budget, count, f"{q} coefficients need", fewest[0], "Fewer columns")
     errors = bool(budget.whiten and low >= fewest[1])
     m = max(math.ceil(_HEADROOM * least[errors]), min(low / (_ROWS * q), _MOST_MODELS))
     return int(min(m, low / rows[errors])), errors
@@ -340,10 +336,10 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
     goodness, rows = release.goodness, max(prepared.count, 1.0)
     if goodness is not None:
         released["sigma"] = math.sqrt(goodness.residual * rows / max(rows - q, 1.0))
-        released["rsquared"] = goodness.rsquared
+        released["rsquared"] = 0.0 if constant_alone(design) else goodness.rsquared
     cov = root = None
     notes = left_out(design, prepared)
-    if goodness is not None and goodness.rsquared_noise > _VISIBLE:
+    if goodness is not None and goodness.rsquared_noise > _VISIBLE and not constant_alone(design):
         notes = (*notes, f"R-squared has noise with a standard deviation of {goodness.rsquared_noise:.2f}.")
     covers = "There are no standard errors: the subsets have too few rows to show how the fits vary."
     if prepared.flat_response:

@@ -11,7 +11,7 @@ from scipy import special, stats
 
 import dpstats
 from dpstats.explore import residuals, responses, score_tests, sums
-from dpstats.explore.diagnosed import Bins
+from dpstats.explore.diagnosed import Bins, Leverage, Rootogram
 from dpstats.explore.score_tests import RESIDUAL_EDGES, normality
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.conversions import gdp_mu
@@ -56,6 +56,17 @@ def pvalues(n, kind, runs, first=0):
         fit = dpstats.ols(FORMULA, frame, eps=1, seed=seed)
         found.append([t.pvalue for t in fit.diagnose(frame, eps=1, seed=seed + 10**6).tests])
     return np.array(found)
+
+
+def test_noise_makes_no_share_beyond_a_larger_limit_the_larger_one():
+    counts = np.array([900.0, -16.0, 14.0, -1.0, 100.0])
+    frame = Leverage(np.array([2.0, 3.0, 5.0, 10.0]), counts, 10.0, 1000.0).to_frame()
+    np.testing.assert_allclose(frame["share"], [0.105, 0.105, 0.0995, 0.0995])
+
+
+def test_noise_makes_no_number_of_rows_negative():
+    frame = Rootogram(np.array([50.0, -3.0, 1.0]), 5.0, np.array([40.0, 5.0, -30.0]), 9.0).to_frame()
+    assert frame["observed"].tolist() == [50, 0, 1] and frame["expected"].tolist() == [40, 5, 0]
 
 
 @pytest.mark.slow

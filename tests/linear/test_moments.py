@@ -63,7 +63,7 @@ def test_with_it_columns_have_limits_and_the_stages_of_the_recipe(recipe, limite
 
 
 def test_too_few_rows_are_refused():
-    with pytest.raises(ReleaseFailed, match="test: 2 columns of unknown range"):
+    with pytest.raises(ReleaseFailed, match="2 columns of unknown range need about"):
         bounded_rows("test", rows(30), budget_of(True, eps=0.1), Randomness(1))
 
 

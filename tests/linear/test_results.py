@@ -78,3 +78,12 @@ def test_noise_explains_nothing():
     inference = Inference(np.eye(2), np.zeros((2, 2)), noise, gram, (), None, np.zeros((2, 2)))
     assert r_squared(None, u, inference, 0.5, False) == pytest.approx(explained / (explained + 0.5))
     assert r_squared(None, u / 10, inference, 0.5, False) == 0
+
+
+@pytest.mark.parametrize("name", ["ols", "adassp", "tukey_em", "logit", "poisson"])
+def test_a_constant_alone_explains_nothing(name):
+    rng = np.random.default_rng(3)
+    y = (rng.random(20_000) < 0.3) * 1.0 if name == "logit" else rng.poisson(2, 20_000) * 1.0
+    fit = getattr(dpstats, name)("y ~ 1", {"y": y}, eps=1, seed=1)
+    assert (fit.prsquared if name in ("logit", "poisson") else fit.rsquared) == 0
+    assert "far out have less" not in str(fit.summary()) and "R-squared has noise" not in str(fit.summary())

@@ -621,7 +621,7 @@ def test_what_is_refused_depends_on_public_facts_and_the_count(q, count, refused
             intercept=True,
             response_unknown=False,
         ),
-        mus={"hessian": 0.07, "scale": 0.07},
+        mus={"count": 0.07, "hessian": 0.07, "scale": 0.07},
         guarantee=dpstats.Guarantee(1, 1e-6, "add-remove", "approximate"),
     )
     if refused:

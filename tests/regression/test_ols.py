@@ -208,7 +208,7 @@ def test_a_flat_response_gives_its_location_and_no_intervals():
 
 
 def test_too_few_rows_are_refused_for_the_price_of_the_count():
-    with pytest.raises(ReleaseFailed, match="4 columns of unknown range .* need about") as caught:
+    with pytest.raises(ReleaseFailed, match="4 columns of unknown range need about") as caught:
         dpstats.ols(FORMULA, frame(50), eps=1, seed=0)
     assert [s.step for s in caught.value.guarantee.spends] == ["number of rows"]
 
