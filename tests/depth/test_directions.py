@@ -23,7 +23,7 @@ def test_one_of_each_opposite_pair():
 @pytest.mark.parametrize("d", [2, 3, 4])
 def test_an_upper_bound_of_the_depth(d):
     rng = np.random.default_rng(d)
-    for data in (rng.standard_normal((40, d)), rng.integers(-2, 3, (40, d)).astype(float)):
+    for data in (rng.standard_normal((25, d)), rng.integers(-2, 3, (25, d)).astype(float)):
         exact = depth.halfspace(data, data, "exact")
         bound = halfspace_bound(data, data, depth.directions(d, 200))
         assert (bound >= exact).all() and (bound - exact).mean() < 2
