@@ -245,8 +245,8 @@ class Description(Tabled):
             )
             yield (
                 f"{_LIMITED} Means{what} are those of values moved into: " + ", ".join(limited)
-                + ". How many lie further out, and where, is too little seen at this budget: fewer columns, or a "
-                "larger eps, would show more."
+                + ". How many lie further out, and where, is too little seen at this budget: fewer columns, "
+                "or a larger eps, would show more."
             )  # fmt: skip
         unseen = [n.mean.unseen for n in self.number_summaries if n.mean.variance >= 0 and not n.mean.limited]
         if max(unseen, default=0.0) >= 1:

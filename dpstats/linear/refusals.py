@@ -82,8 +82,8 @@ def too_few(
 
 def _none(count: float, eps: float) -> str:
     return (
-        f"the private count of rows, {max(count, 0):,.0f}, cannot be told from none at eps = {eps:.4g}. A row "
-        "with a missing value or a level that is not declared does not count. Nothing was estimated"
+        f"the private count of rows, {max(count, 0):,.0f}, cannot be told from none at eps = {eps:.4g}. A "
+        "row with a missing value or a level that is not declared does not count. Nothing was estimated"
     )
 
 

@@ -26,7 +26,7 @@ def some_fits(rng, X, y, m=5):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["grid", "normal"])
-@pytest.mark.parametrize(("p", "trials"), [(1, 60), (2, 30), (3, 12)])
+@pytest.mark.parametrize(("p", "trials"), [(1, 40), (2, 16), (3, 6)])
 def test_brute_force(p, trials, kind):
     rng = np.random.default_rng(p)
     for _ in range(trials):

@@ -73,7 +73,7 @@ def test_gdp_delta_against_dp_accounting(mu, eps):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.one_of(st.just(0.0), st.floats(-6, 4).map(lambda e: 10.0**e)), DELTA)
 def test_gdp_mu_is_safe_and_tight(eps, delta):
     mu = gdp_mu(eps, delta)
