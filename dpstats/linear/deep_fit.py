@@ -50,6 +50,9 @@ _LARGEST_LOG = 150.0
 """The square of its exponential is a double, and so are products with it."""
 _NEGLIGIBLE = 0.01
 """A ridge that leaves no more than this share of the way does not matter."""
+_SURE = 4.5
+"""A small mean square of fewer standard deviations of its noise may be 0, too: of those that are smaller than
+the noise shows the largest are seen, and they are smaller than they seem."""
 _DROWNED = 3.0
 """Nothing is determined where skewness that noise hides may do more than so many of noise's own errors."""
 _BLIND = 0.02
@@ -183,16 +186,26 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
     reached = np.abs(fit.axes @ fit.coefficients) + 2 * np.sqrt(np.diagonal(cov))
     most = np.minimum(np.sqrt(unexplained / safe), reached / np.maximum(1 - kept, 1e-12))
     bias = np.where(dark, 0.0, np.abs(left) @ np.where(dark, 0.0, most))
-    # where the mean square may be 0, the ridge may keep all, however small it is
-    shrunk = np.diagonal(ridge)
-    held = shrunk / np.maximum(np.maximum(gram - CERTAIN * noise, 0.0) + shrunk, 1e-300)
-    stands_for = np.where(dark & (held > _NEGLIGIBLE), unexplained / HIDDEN, 0.0)
+    hidden = unexplained / HIDDEN * _hidden(whitening.gram, noise, ridge)
     errors = np.sqrt(squares)
     usual = math.sqrt(unexplained * fit.models / count)
     blind = errors < _BLIND * min(usual, float(np.max(errors)))
     blind |= unseen > _DROWNED**2 * pivot
     without = (fit.axes * np.where(blind, unexplained / HIDDEN, 0.0)) @ fit.axes.T
-    return cov + np.diag(bias**2), np.diag(stands_for) + without
+    return cov + np.diag(bias**2), hidden + without
+
+
+def _hidden(gram: Floats, noise: Floats, ridge: Floats) -> Floats:
+    """The projection onto the directions, of axes together as well, in which a ridge may keep all: (q, q).
+
+    Where their mean square may be 0 it does, however small it is. `noise` is that of `gram` along each axis.
+    """
+    values, vectors = np.linalg.eigh(gram)
+    errors = (vectors**2).T @ noise
+    least = np.where(values < np.minimum(_SURE * errors, _SEEN), 0.0, values - CERTAIN * errors)
+    ridges = np.einsum("ik,ij,jk->k", vectors, ridge, vectors)
+    held = ridges / np.maximum(np.maximum(least, 0.0) + ridges, 1e-300)
+    return np.asarray((vectors * ((least <= HIDDEN) & (held > _NEGLIGIBLE))) @ vectors.T)
 
 
 def _square_errors(fit: DeepFit, prepared: Prepared) -> Floats:

@@ -67,12 +67,29 @@ def test_a_direction_that_may_be_none_is_hidden_if_a_ridge_holds_it():
     np.testing.assert_allclose(hidden, np.diag([0, 1 / 0.03]))
 
 
+def test_a_direction_of_several_axes_that_may_be_none_is_hidden():
+    turn = np.array([[0.8, 0.6], [-0.6, 0.8]])
+    for gram, hides in ((0.05, 1), (0.07, 0)):
+        prepared = prepared_of(noise=0.01, weak=turn @ np.diag([0.0, 5000.0]) @ turn.T)
+        prepared.whitening.gram = turn @ np.diag([1.0, gram]) @ turn.T
+        hidden = covariance(fit_of(), prepared, 0.9)[1]
+        np.testing.assert_allclose(hidden, hides / 0.03 * np.outer([0.6, 0.8], [0.6, 0.8]), atol=1e-12)
+
+
 def test_a_small_ridge_holds_what_may_be_none():
     """Less than a hundredth of the way where the mean square is as released, and all where it is 0."""
     _, hidden = covariance(
         fit_of(), prepared_of(gram=(1.0, 0.03), noise=0.01, weak=np.diag([0.0, 50.0])), 0.9
     )
     assert hidden[1, 1] > 0
+
+
+def test_a_small_mean_square_may_be_none_where_its_noise_is_a_quarter_of_it():
+    """Of rare levels those are seen whose noise is up: their intervals held in 85 %."""
+    weak = np.diag([0.0, 1.0])
+    for gram, hides in ((0.10, True), (0.12, False), (0.6, False)):
+        prepared = prepared_of(gram=(3.0, gram), noise=0.025 if gram < 0.5 else 0.17, weak=weak)
+        assert (covariance(fit_of(), prepared, 0.9)[1][1, 1] > 0) == hides, gram
 
 
 def test_an_axis_along_which_most_subsets_have_no_rows_is_hidden():

@@ -346,6 +346,17 @@ class TestMistakes:
             dpstats.tukey_em(FORMULA, linear(10))
 
 
+def test_products_of_all_levels_that_rows_have_tell_no_slope_apart():
+    """The declared reference level has no row, so that the products add up to the column."""
+    rng = np.random.default_rng(1)
+    x, g = rng.normal(50, 10, 20_000), rng.choice(["b", "c"], 20_000)
+    y = 1 + 0.5 * x + 0.2 * x * (g == "c") + rng.normal(0, 3, 20_000)
+    fit = dpstats.tukey_em(
+        "y ~ x + g:x", {"x": x, "g": g, "y": y}, levels={"g": ["a", "b", "c"]}, eps=1, seed=1
+    )
+    assert fit.bse.isna()[1:].all()
+
+
 def test_what_rare_cells_inherit_is_in_the_covariance(monkeypatch):
     rng = np.random.default_rng(5)
     group = rng.choice(["a", "b", "c"], p=[0.01, 0.49, 0.5], size=60_000)
