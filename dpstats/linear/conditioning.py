@@ -137,6 +137,20 @@ class MadeUp:
         shares = np.mean(np.reshape(levels, (len(levels), len(self.rows))), axis=1)
         return self._means(levels, active, loc, scale), shares
 
+    def alone(self, active: Integers, loc: Floats, scale: Floats) -> Floats:
+        """Combinations of the standardised columns `active` that are 0 in all rows but those of one level:
+        (q, k)."""
+        _, here, z = self._standardised(active, loc, scale)
+        gram, found = z.T @ z, [np.zeros((len(here), 0))]
+        for name, level in self.levels:
+            own = z[self.codes[name] == level]
+            values, vectors = np.linalg.eigh((gram - own.T @ own) / len(z))
+            found.append(vectors[:, values < _LEAST**2])
+        combined = np.hstack(found)
+        out = np.zeros((len(active), combined.shape[1]))
+        out[np.searchsorted(active, here)] = combined
+        return out
+
     @property
     def _instead(self) -> Integers:
         columns = [reference.own[at] for reference, at in self.references]

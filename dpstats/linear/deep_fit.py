@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import orth
 
 from dpstats._types import Floats
 from dpstats.linear.goodness import Goodness
@@ -53,6 +54,9 @@ _NEGLIGIBLE = 0.01
 _SURE = 4.5
 """A small mean square of fewer standard deviations of its noise may be 0, too: of those that are smaller than
 the noise shows the largest are seen, and they are smaller than they seem."""
+_NEAR, _ALIKE = 0.95, 1e-6
+"""Cosine of the angle from which on a direction is near to those that are known; and the size, over the
+largest, below which one of these is no other than the rest."""
 _DROWNED = 3.0
 """Nothing is determined where skewness that noise hides may do more than so many of noise's own errors."""
 _BLIND = 0.02
@@ -186,7 +190,12 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
     reached = np.abs(fit.axes @ fit.coefficients) + 2 * np.sqrt(np.diagonal(cov))
     most = np.minimum(np.sqrt(unexplained / safe), reached / np.maximum(1 - kept, 1e-12))
     bias = np.where(dark, 0.0, np.abs(left) @ np.where(dark, 0.0, most))
-    hidden = unexplained / HIDDEN * _hidden(whitening.gram, noise, ridge)
+    found = _hidden(whitening.gram, noise, ridge)
+    if found.size and prepared.made is not None:
+        affine = prepared.affine
+        alone = prepared.made.alone(affine.columns, affine.loc, affine.scale)
+        found = _known(found, orth(np.linalg.solve(whitening.W, alone), rcond=_ALIKE))
+    hidden = unexplained / HIDDEN * found @ found.T
     errors = np.sqrt(squares)
     usual = math.sqrt(unexplained * fit.models / count)
     blind = errors < _BLIND * min(usual, float(np.max(errors)))
@@ -196,7 +205,7 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
 
 
 def _hidden(gram: Floats, noise: Floats, ridge: Floats) -> Floats:
-    """The projection onto the directions, of axes together as well, in which a ridge may keep all: (q, q).
+    """Directions, of axes together as well, in which a ridge may keep all: (q, k).
 
     Where their mean square may be 0 it does, however small it is. `noise` is that of `gram` along each axis.
     """
@@ -205,7 +214,15 @@ def _hidden(gram: Floats, noise: Floats, ridge: Floats) -> Floats:
     least = np.where(values < np.minimum(_SURE * errors, _SEEN), 0.0, values - CERTAIN * errors)
     ridges = np.einsum("ik,ij,jk->k", vectors, ridge, vectors)
     held = ridges / np.maximum(np.maximum(least, 0.0) + ridges, 1e-300)
-    return np.asarray((vectors * ((least <= HIDDEN) & (held > _NEGLIGIBLE))) @ vectors.T)
+    return np.asarray(vectors[:, (least <= HIDDEN) & (held > _NEGLIGIBLE)])
+
+
+def _known(found: Floats, alone: Floats) -> Floats:
+    """Hidden directions, (q, k), which noise turned, by what is known of them: those near to the span of
+    `alone`, (q, l), where the rows of one level alone are not 0, are in it."""
+    turn, cosines, other = np.linalg.svd(found.T @ alone, full_matrices=False)
+    turn, other = turn[:, cosines > _NEAR], other[cosines > _NEAR]
+    return np.hstack([found - found @ turn @ turn.T, alone @ other.T])
 
 
 def _square_errors(fit: DeepFit, prepared: Prepared) -> Floats:

@@ -71,19 +71,19 @@ def too_few(
     Where there may be no row at all, the columns' values are the likelier reason.
     """
     eps = budget.guarantee.eps
-    needs = f"{what} about {need:,.0f} rows at eps = {eps:.4g}"
+    needs = f"{what} about {need:,.0f} rows"
     if _may_be_none(budget, count):
         text = f"{_none(count, eps)}; {needs}."
     else:
-        counted = f"{needs}, and the private count is {max(count, 0):,.0f}{why}"
+        counted = f"{needs} at eps = {eps:.4g}, and the private count is {max(count, 0):,.0f}{why}"
         text = f"{counted}. Nothing was estimated. {fewer}, or a larger eps, would do."
     return ReleaseFailed(f"{method}: {text}", budget.guarantee.replace(spends=budget.guarantee.spends[:1]))
 
 
 def _none(count: float, eps: float) -> str:
     return (
-        f"the private count of rows, {max(count, 0):,.0f}, cannot be told from none at eps = {eps:.4g}. A "
-        "row with a missing value or a level that is not declared does not count. Nothing was estimated"
+        f"the private count, {max(count, 0):,.0f}, may be that of no rows at eps = {eps:.4g}. Rows with missing "
+        "values or undeclared levels do not count. Nothing was estimated"
     )
 
 

@@ -359,8 +359,6 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
             notes = (*notes, _SKEWED)
         root = side_by_side(*roots, inherited, np.diag(np.sqrt(skewed)))
         lost = undetermined(cov, hidden)
-        if prepared.unseen is not None:
-            lost |= prepared.unseen
         if moves_the_constant(design, prepared):
             lost[0] = True
         cov = cov + hidden

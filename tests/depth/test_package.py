@@ -72,7 +72,7 @@ def test_kernels_without_the_compiler():
         *(f"test_halfspace.py::{t}" for t in ("test_decimals_are_read_as_decimals", "test_few_rows")),
         *(f"test_halfspace.py::test_brute_force_on_tied_grids[{k}]" for k in ("2-60", "3-40")),
         "test_halfspace.py::test_brute_force_on_degenerate_data[2]",
-        *(f"test_regression.py::test_brute_force[{k}]" for k in ("1-60-grid", "2-30-grid", "3-12-grid")),
+        *(f"test_regression.py::test_brute_force[{k}]" for k in ("1-40-grid", "2-16-grid", "3-6-grid")),
         "test_deepest.py::test_every_vertex_once_with_its_exact_depth[grid]",
         "test_contours.py::test_brute_force[grid]",
         "test_expansions.py",

@@ -197,6 +197,17 @@ def test_groups_are_the_levels_and_their_shares():
     np.testing.assert_allclose(means, [[1, -1, 0], [1, -1, 0], [1, 1, 0]])
 
 
+def test_what_only_the_rows_of_one_level_have():
+    """The constant and the dummies are one combination without the reference level; of others, the dummy."""
+    data = frame()
+    marginals, counts = Marginals.of(design_of("y ~ f + height", data)), np.bincount(data["f"].cat.codes)
+    made = make_up(marginals, None, [counts.astype(float)], 1.0, N, 1.0)
+    found = made.alone(np.arange(4), np.zeros(4), np.ones(4))
+    expected = np.array([[1, -1, -1, 0], [0, 1, 0, 0], [0, 0, 1, 0]]) / np.array([[np.sqrt(3)], [1], [1]])
+    assert found.shape == (4, 3)
+    np.testing.assert_allclose(np.abs(np.sum(found.T * expected, axis=1)), 1.0)
+
+
 def with_rare_level(shift, rows=30):
     """Three levels, one of them of a few rows, whose response is shifted; every two rows are a person."""
     g = np.random.default_rng(3)

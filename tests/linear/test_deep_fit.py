@@ -17,14 +17,16 @@ from dpstats.mechanisms.whiten import Affine
 NONE = np.zeros((2, 2))
 
 
-def prepared_of(gram=(1.0, 1.0), noise=0.0, weak=NONE, hidden=NONE, count=5000.0, W=None):
+def prepared_of(gram=(1.0, 1.0), noise=0.0, weak=NONE, hidden=NONE, count=5000.0, W=None, made=None):
     whitening = SimpleNamespace(
         W=np.eye(2) if W is None else W, gram=np.diag(gram), spread=np.full(2, math.sqrt(noise)), weak=weak,
         hidden=hidden, theta=np.zeros(2), theta_variance=np.array([0.001, 0.002]), sigma=0.5,
     )  # fmt: skip
+    response = SimpleNamespace(scale=np.array([2.0]))
     return SimpleNamespace(
-        whitening=whitening, count=count, rows=count, response=SimpleNamespace(scale=np.array([2.0]))
-    )
+        whitening=whitening, count=count, rows=count, response=response, made=made,
+        affine=SimpleNamespace(columns=np.arange(2), loc=np.zeros(2), scale=np.ones(2)),
+    )  # fmt: skip
 
 
 def fit_of(moved=(0.1, 0.4), errors=(0.2, 0.3), pull=None):
@@ -74,6 +76,18 @@ def test_a_direction_of_several_axes_that_may_be_none_is_hidden():
         prepared.whitening.gram = turn @ np.diag([1.0, gram]) @ turn.T
         hidden = covariance(fit_of(), prepared, 0.9)[1]
         np.testing.assert_allclose(hidden, hides / 0.03 * np.outer([0.6, 0.8], [0.6, 0.8]), atol=1e-12)
+
+
+def test_of_a_direction_that_only_a_level_has_noise_turns_nothing():
+    """It is known from the formula, unless what is hidden is another one."""
+    known, turned = np.array([0.6, 0.8]), np.array([0.7, math.sqrt(0.51)])
+    for other, found in ((known, known), (np.array([1.0, 0.0]), turned)):
+        prepared = prepared_of(noise=0.01, weak=np.diag([5000.0, 5000.0]))
+        prepared.made = SimpleNamespace(alone=lambda *given, u=other: np.outer(u, [2.0, -1.0, 0.0]))
+        away = np.array([-turned[1], turned[0]])
+        prepared.whitening.gram = np.outer(away, away) + 0.01 * np.outer(turned, turned)
+        hidden = covariance(fit_of(), prepared, 0.9)[1]
+        np.testing.assert_allclose(hidden, np.outer(found, found) / 0.03, atol=1e-12)
 
 
 def test_a_small_ridge_holds_what_may_be_none():

@@ -343,7 +343,7 @@ def test_a_failure_says_what_may_help_by_the_released_count():
     """Within three standard deviations of its noise there may be no row: bounds and budgets are no help."""
     budget = budget_of(None, (0.1, 0.1, 0.5, 0.1, 0.1), ())
     for count, told in (
-        (3 / budget.mus["count"] - 1, "cannot be told from none at eps = 1. A row with a missing value or"),
+        (3 / budget.mus["count"] - 1, "may be that of no rows at eps = 1. Rows with missing values or"),
         (
             3 / budget.mus["count"],
             "Nothing was estimated. Fewer columns of that sort, as by bounds={...}, or a",
