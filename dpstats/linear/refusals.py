@@ -82,8 +82,8 @@ def too_few(
 
 def _none(count: float, eps: float) -> str:
     return (
-        f"the private count, {max(count, 0):,.0f}, may be that of no rows at eps = {eps:.4g}. Rows with missing "
-        "values or undeclared levels do not count. Nothing was estimated"
+        f"the private count, {max(count, 0):,.0f}, may be that of no rows at eps = {eps:.4g}. Rows with "
+        "missing values or undeclared levels do not count. Nothing was estimated"
     )
 
 
