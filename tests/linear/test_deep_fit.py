@@ -78,16 +78,16 @@ def test_a_direction_of_several_axes_that_may_be_none_is_hidden():
         np.testing.assert_allclose(hidden, hides / 0.03 * np.outer([0.6, 0.8], [0.6, 0.8]), atol=1e-12)
 
 
-def test_of_a_direction_that_only_a_level_has_noise_turns_nothing():
+@pytest.mark.parametrize("degrees, near", [(2, True), (18, True), (19, False)])
+def test_of_a_direction_that_only_a_level_has_noise_turns_nothing(degrees, near):
     """It is known from the formula, unless what is hidden is another one."""
-    known, turned = np.array([0.6, 0.8]), np.array([0.7, math.sqrt(0.51)])
-    for other, found in ((known, known), (np.array([1.0, 0.0]), turned)):
-        prepared = prepared_of(noise=0.01, weak=np.diag([5000.0, 5000.0]))
-        prepared.made = SimpleNamespace(alone=lambda *given, u=other: np.outer(u, [2.0, -1.0, 0.0]))
-        away = np.array([-turned[1], turned[0]])
-        prepared.whitening.gram = np.outer(away, away) + 0.01 * np.outer(turned, turned)
-        hidden = covariance(fit_of(), prepared, 0.9)[1]
-        np.testing.assert_allclose(hidden, np.outer(found, found) / 0.03, atol=1e-12)
+    known, found = (np.array([math.cos(a), math.sin(a)]) for a in np.radians([50, 50 + degrees]))
+    prepared = prepared_of(noise=0.01, weak=np.diag([5000.0, 5000.0]))
+    prepared.made = SimpleNamespace(alone=lambda *given: np.outer(known, [2.0, -1.0, 0.0]))
+    prepared.whitening.gram = np.eye(2) - 0.99 * np.outer(found, found)
+    hidden = covariance(fit_of(), prepared, 0.9)[1]
+    expected = known if near else found
+    np.testing.assert_allclose(hidden, np.outer(expected, expected) / 0.03, atol=1e-12)
 
 
 def test_a_small_ridge_holds_what_may_be_none():
