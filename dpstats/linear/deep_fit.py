@@ -190,12 +190,7 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
     reached = np.abs(fit.axes @ fit.coefficients) + 2 * np.sqrt(np.diagonal(cov))
     most = np.minimum(np.sqrt(unexplained / safe), reached / np.maximum(1 - kept, 1e-12))
     bias = np.where(dark, 0.0, np.abs(left) @ np.where(dark, 0.0, most))
-    found = _hidden(whitening.gram, noise, ridge)
-    if found.size and prepared.made is not None:
-        affine = prepared.affine
-        alone = prepared.made.alone(affine.columns, affine.loc, affine.scale)
-        found = _known(found, orth(np.linalg.solve(whitening.W, alone), rcond=_ALIKE))
-    hidden = unexplained / HIDDEN * found @ found.T
+    hidden = unexplained / HIDDEN * _hidden(prepared, noise, ridge)
     errors = np.sqrt(squares)
     usual = math.sqrt(unexplained * fit.models / count)
     blind = errors < _BLIND * min(usual, float(np.max(errors)))
@@ -204,25 +199,27 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
     return cov + np.diag(bias**2), hidden + without
 
 
-def _hidden(gram: Floats, noise: Floats, ridge: Floats) -> Floats:
-    """Directions, of axes together as well, in which a ridge may keep all: (q, k).
+def _hidden(prepared: Prepared, noise: Floats, ridge: Floats) -> Floats:
+    """The projection onto directions, of axes together as well, in which fits may stay at the origin: (q, q).
 
-    Where their mean square may be 0 it does, however small it is. `noise` is that of `gram` along each axis.
+    Where the mean square of one may be 0 a ridge keeps all, however small it is. So do subsets without a row
+    of a level in the directions that only its rows have. These are known from the formula, and noise turns
+    what the released Gram matrix shows of them: what is near to their span is taken to be in it.
     """
-    values, vectors = np.linalg.eigh(gram)
+    whitening, affine = prepared.whitening, prepared.affine
+    values, vectors = np.linalg.eigh(whitening.gram)
     errors = (vectors**2).T @ noise
     least = np.where(values < np.minimum(_SURE * errors, _SEEN), 0.0, values - CERTAIN * errors)
     ridges = np.einsum("ik,ij,jk->k", vectors, ridge, vectors)
-    held = ridges / np.maximum(np.maximum(least, 0.0) + ridges, 1e-300)
-    return np.asarray(vectors[:, (least <= HIDDEN) & (held > _NEGLIGIBLE)])
-
-
-def _known(found: Floats, alone: Floats) -> Floats:
-    """Hidden directions, (q, k), which noise turned, by what is known of them: those near to the span of
-    `alone`, (q, l), where the rows of one level alone are not 0, are in it."""
-    turn, cosines, other = np.linalg.svd(found.T @ alone, full_matrices=False)
-    turn, other = turn[:, cosines > _NEAR], other[cosines > _NEAR]
-    return np.hstack([found - found @ turn @ turn.T, alone @ other.T])
+    held = ridges / np.maximum(np.maximum(least, 0.0) + ridges, 1e-300) > _NEGLIGIBLE
+    found, known = vectors[:, least <= HIDDEN], np.zeros((len(noise), 0))
+    if found.size and prepared.made is not None:
+        alone = np.linalg.solve(whitening.W, prepared.made.alone(affine.columns, affine.loc, affine.scale))
+        known = orth(alone, rcond=_ALIKE)
+    turn, cosines, other = np.linalg.svd(found.T @ known, full_matrices=False)
+    turn, known = turn[:, cosines > _NEAR], known @ other[cosines > _NEAR].T
+    rest = (found - found @ turn @ turn.T)[:, held[least <= HIDDEN]]
+    return np.asarray(known @ known.T + rest @ rest.T)
 
 
 def _square_errors(fit: DeepFit, prepared: Prepared) -> Floats:
