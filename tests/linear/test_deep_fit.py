@@ -78,6 +78,13 @@ def test_a_direction_of_several_axes_that_may_be_none_is_hidden():
         np.testing.assert_allclose(hidden, hides / 0.03 * np.outer([0.6, 0.8], [0.6, 0.8]), atol=1e-12)
 
 
+def test_what_only_a_level_has_is_hidden_without_a_ridge():
+    """Subsets without a row of it stay where they are."""
+    prepared = prepared_of(gram=(1.0, 0.05), noise=0.01)
+    prepared.made = SimpleNamespace(alone=lambda *given: np.eye(2)[:, 1:])
+    np.testing.assert_allclose(covariance(fit_of(), prepared, 0.9)[1], np.diag([0, 1 / 0.03]))
+
+
 @pytest.mark.parametrize("degrees, near", [(2, True), (18, True), (19, False)])
 def test_of_a_direction_that_only_a_level_has_noise_turns_nothing(degrees, near):
     """It is known from the formula, unless what is hidden is another one."""
