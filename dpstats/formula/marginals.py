@@ -6,7 +6,7 @@ the design by the same map as rows of data.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -204,6 +204,25 @@ class Marginals:
         at = found[0][0]
         own, margin = np.hstack([part for _, part, _ in found]), np.hstack([part for *_, part in found])
         return Reference(factor.name, tuple(map(str, factor.levels)), at, dummies, own, margin)
+
+    def shared(self, unseen: Sequence[Booleans]) -> Booleans:
+        """Which columns share a level that is not seen, of factors whose columns share levels: those of their
+        terms, and of what these are products with.
+
+        Parameters
+        ----------
+        unseen : sequence of (L,) array of bool
+            Which levels of each of :attr:`factors` are not seen.
+        """
+        found, layout = np.zeros(len(self.design.column_names), bool), self.design.layout
+        names = [{f.name for f in s.factors} for s in layout.subterms]
+        for factor, levels in zip(self.factors, unseen, strict=True):
+            if factor.name in layout.sharing and levels.any():
+                own = [n for n in names if factor.name in n]
+                lost = [*own, *(n - {factor.name} for n in own)]
+                for subterm, n in zip(layout.subterms, names, strict=True):
+                    found[subterm.columns] |= n in lost
+        return found
 
     def beside(self, blocks: Blocks) -> Blocks:
         """The rows of `blocks`, with the variables that are no column and the numbers of the levels as

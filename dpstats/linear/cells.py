@@ -5,13 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
 from dpstats._types import Floats
 from dpstats.formula.design import Design
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
 
-__all__ = ["Cell", "cells_of", "inherited_root", "share_without"]
+__all__ = ["Cell", "cells_of", "inherited_root", "levels_root", "share_without"]
+
+_NONE = 1e-10
+"""A combination with a smaller mean square over the rows of a level is 0 there, too."""
 
 
 @dataclass(frozen=True)
@@ -96,3 +100,25 @@ def inherited_root(cells: Sequence[Cell], models: int, errors: Floats) -> Floats
     return np.array([
         share_without(cell.rows, models) * np.linalg.norm(cell.told @ errors) * cell.moved for cell in cells
     ]).reshape(len(cells), len(errors)).T  # fmt: skip
+
+
+def levels_root(prepared: Prepared, models: int) -> Floats:
+    """A factor of the variance of levels of which subsets have few rows, in whitened coordinates: (q, c).
+
+    Only the rows of a level tell about some combinations of the coefficients, as its constant and its slope.
+    Subsets with fewer rows of it than there are keep to the first fit, and those with as many to what is
+    hardly a fit. Each combination adds a column as in :func:`inherited_root`, of combinations that are
+    orthogonal over the level's rows. Of dummies this comes on top of their cells: the first fit's own errors
+    are larger than what is known of them where few rows are seen.
+    """
+    whitening = prepared.whitening
+    errors = whitening.W * np.sqrt(whitening.theta_variance) * prepared.response.scale[0]
+    roots = [np.zeros((len(errors), 0))]
+    for share, alone, gram in [] if prepared.made is None else prepared.made.alone(prepared.affine):
+        values, turn = np.linalg.eigh(alone.T @ gram @ alone)
+        own = alone @ turn[:, values > _NONE] / np.sqrt(values[values > _NONE])
+        k = own.shape[1]
+        few = special.pdtr(k - (k < 2), share * max(prepared.count, 1.0) / models) if k else 0.0
+        told = np.linalg.norm(own.T @ gram @ errors, axis=1)
+        roots.append(few * told * np.linalg.solve(whitening.W, own))
+    return np.hstack(roots)

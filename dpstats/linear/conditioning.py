@@ -13,6 +13,7 @@ from dpstats.formula.marginals import Marginals, Reference
 from dpstats.linear.left_out import LeftOut
 from dpstats.mechanisms._kernels import CEILING, EXPONENT, OCTAVES
 from dpstats.mechanisms.standardize import Standardization
+from dpstats.mechanisms.whiten import Affine
 
 __all__ = [
     "REFERENCE",
@@ -137,19 +138,29 @@ class MadeUp:
         shares = np.mean(np.reshape(levels, (len(levels), len(self.rows))), axis=1)
         return self._means(levels, active, loc, scale), shares
 
-    def alone(self, active: Integers, loc: Floats, scale: Floats) -> Floats:
-        """Combinations of the standardised columns `active` that are 0 in all rows but those of one level:
-        (q, k)."""
-        _, here, z = self._standardised(active, loc, scale)
-        gram, found = z.T @ z, [np.zeros((len(here), 0))]
+    def alone(self, affine: Affine) -> list[tuple[float, Floats, Floats]]:
+        """What only the rows of one level have, for each level in the model.
+
+        Its share of the rows; the combinations of the standardised columns that are 0 in all others, (q, k);
+        and the mean of ``z z'`` over its rows, (q, q), both for the columns of `affine`.
+        """
+        loc, scale = np.zeros(d := max(map(int, affine.columns)) + 1), np.ones(d)
+        loc[affine.columns], scale[affine.columns] = affine.loc, affine.scale
+        _, here, z = self._standardised(affine.columns, loc, scale)
+        stay = np.ones(len(z), bool)
+        for name, level in self.left:
+            stay &= self.codes[name] != level
+        z, at, q = z[stay], np.searchsorted(affine.columns, here), len(affine.columns)
+        gram, found = z.T @ z, []
         for name, level in self.levels:
-            own = z[self.codes[name] == level]
-            values, vectors = np.linalg.eigh((gram - own.T @ own) / len(z))
-            found.append(vectors[:, values < _LEAST**2])
-        combined = np.hstack(found)
-        out = np.zeros((len(active), combined.shape[1]))
-        out[np.searchsorted(active, here)] = combined
-        return out
+            own = z[self.codes[name][stay] == level]
+            products = own.T @ own
+            values, vectors = np.linalg.eigh((gram - products) / len(z))
+            zero = vectors[:, values < _LEAST**2]
+            combinations, mean = np.zeros((q, zero.shape[1])), np.zeros((q, q))
+            combinations[at], mean[np.ix_(at, at)] = zero, products / max(len(own), 1)
+            found.append((len(own) / len(z), combinations, mean))
+        return found
 
     @property
     def _instead(self) -> Integers:

@@ -5,7 +5,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import orth
 
 from dpstats._types import Floats
 from dpstats.linear.goodness import Goodness
@@ -206,7 +205,7 @@ def _hidden(prepared: Prepared, noise: Floats, ridge: Floats) -> Floats:
     of a level in the directions that only its rows have. These are known from the formula, and noise turns
     what the released Gram matrix shows of them: what is near to their span is taken to be in it.
     """
-    whitening, affine = prepared.whitening, prepared.affine
+    whitening = prepared.whitening
     values, vectors = np.linalg.eigh(whitening.gram)
     errors = (vectors**2).T @ noise
     least = np.where(values < np.minimum(_SURE * errors, _SEEN), 0.0, values - CERTAIN * errors)
@@ -214,8 +213,9 @@ def _hidden(prepared: Prepared, noise: Floats, ridge: Floats) -> Floats:
     held = ridges / np.maximum(np.maximum(least, 0.0) + ridges, 1e-300) > _NEGLIGIBLE
     found, known = vectors[:, least <= HIDDEN], np.zeros((len(noise), 0))
     if found.size and prepared.made is not None:
-        alone = np.linalg.solve(whitening.W, prepared.made.alone(affine.columns, affine.loc, affine.scale))
-        known = orth(alone, rcond=_ALIKE)
+        alone = [known, *(combinations for _, combinations, _ in prepared.made.alone(prepared.affine))]
+        sizes, axes = np.linalg.svd(np.linalg.solve(whitening.W, np.hstack(alone)).T)[1:]
+        known = axes[: len(sizes)][sizes > _ALIKE * max(sizes, default=0.0)].T
     turn, cosines, other = np.linalg.svd(found.T @ known, full_matrices=False)
     turn, known = turn[:, cosines > _NEAR], known @ other[cosines > _NEAR].T
     rest = (found - found @ turn @ turn.T)[:, held[least <= HIDDEN]]

@@ -12,7 +12,7 @@ from dpstats.engines.local import Clipped, Source, Without, sample
 from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Blocks
 from dpstats.linear.budget import LinearBudget
-from dpstats.linear.conditioning import SEEN, MadeUp, make_up
+from dpstats.linear.conditioning import SEEN, MadeUp, least_rows, make_up
 from dpstats.linear.crossed import Cells, cells_of_products
 from dpstats.linear.left_out import LeftOut
 from dpstats.linear.public import PublicDesign, public_scale
@@ -85,6 +85,8 @@ class Prepared:
         Whether the first column is the constant.
     variables : Standardization or None
         As `columns`, with the variables that are no column behind them.
+    unseen : (d,) array of bool or None
+        Columns that share a level of a factor that is not seen.
     made : MadeUp or None
         Rows from what was released of variables and levels.
     rare : tuple of Rare
@@ -109,6 +111,7 @@ class Prepared:
     counted: float
     intercept: bool
     variables: Standardization | None = None
+    unseen: Booleans | None = None
     made: MadeUp | None = None
     rare: tuple[Rare, ...] = ()
 
@@ -254,11 +257,12 @@ def prepare(
     y = released.pop() if fitted else None
     variables = Standardization.joined(released) if released else None
     columns = variables.first(f) if variables is not None and f else None
-    levels, noise = [], 0.0
+    levels, noise, unseen = [], 0.0, None
     if marginals is not None and marginals.factors:
         sizes, mu = [factor.width for factor in marginals.factors], mus["levels"] / root
         levels = release_levels(rows, range(1 + extra, 1 + extra + len(sizes)), sizes, mu, rng)
         noise = math.sqrt(len(sizes)) / mu
+        unseen = marginals.shared([n < least_rows(noise, rows_count, levels_seen) for n in levels])
     loc, scale = public.loc.copy(), public.scale.copy()
     low, high = np.full(len(scale), -np.inf), np.full(len(scale), np.inf)
     if columns is not None:
@@ -344,6 +348,7 @@ def prepare(
         count,
         public.intercept,
         variables,
+        unseen,
         made,
         rare,
     )

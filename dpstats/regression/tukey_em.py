@@ -17,7 +17,7 @@ from dpstats.estimation.call import Call, Estimator
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
-from dpstats.linear.cells import cells_of, inherited_root
+from dpstats.linear.cells import cells_of, inherited_root, levels_root
 from dpstats.linear.deep_fit import (
     DEPTH,
     GROUPS,
@@ -352,6 +352,7 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
         errors = back * np.sqrt(prepared.whitening.theta_variance) * prepared.response.scale[0]
         cells = cells_of(design, budget.public, prepared)
         inherited = inherited_root(cells, release.models, errors)
+        inherited = np.hstack([inherited, back @ levels_root(prepared, release.models)])
         cov = cov + inherited @ inherited.T
         skewed = skewness_bias(back, release, prepared, budget.eps_draw)
         cov = cov + np.diag(skewed)
@@ -359,6 +360,8 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
             notes = (*notes, _SKEWED)
         root = side_by_side(*roots, inherited, np.diag(np.sqrt(skewed)))
         lost = undetermined(cov, hidden)
+        if prepared.unseen is not None:
+            lost |= prepared.unseen
         if moves_the_constant(design, prepared):
             lost[0] = True
         cov = cov + hidden

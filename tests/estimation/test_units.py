@@ -112,6 +112,14 @@ def test_groups_of_units_are_refused_where_one_that_is_replaced_may_change_two(n
     assert ledger.remaining("substitution") == (10, 1e-3)
 
 
+def test_sizes_of_groups_that_are_drawn_are_in_no_refusal():
+    """Where the number of units is public: a dozen of them would be refused by the sizes of the groups."""
+    frame = pd.concat([usual("theil_sen").iloc[:6]] * 2)
+    frame = frame.assign(id=frame.index, g=np.resize(["a", "b"], 12))
+    with pytest.raises(dpstats.ParameterError, match="by must be None with unit="):
+        run("theil_sen", frame, unit="id", by="g", levels={"g": ["a", "b"]}, eps=1)
+
+
 def test_groups_are_those_of_a_row_of_the_unit():
     g = np.random.default_rng(0)
     frame = pd.DataFrame({"id": np.repeat(np.arange(3_000), 3), "y": g.standard_normal(9_000)})
@@ -222,7 +230,7 @@ def test_intervals_cover(effects):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ols", "median"])
 def test_with_one_row_each_the_law_is_that_of_records(name):
-    """Where sums are of units, and where a row of each is drawn.
+    """Where sums are of units, and where a row of each is drawn (`tukey_em` puts whole units into subsets).
 
     Rank tests of place (Mann-Whitney), of spread (Mood) and of the whole law (Kolmogorov-Smirnov), at 1e-6
     over all of them and the estimates. With 180 releases each a shift by .6 standard deviations is found in

@@ -10,7 +10,7 @@ import pytest
 from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
 from dpstats.formula.design import Design
-from dpstats.linear.cells import Cell, cells_of, inherited_root, share_without
+from dpstats.linear.cells import Cell, cells_of, inherited_root, levels_root, share_without
 from dpstats.linear.public import PublicDesign
 from dpstats.mechanisms.whiten import Affine
 
@@ -67,6 +67,45 @@ def test_a_move_of_a_cell_leaves_the_others_where_they_are(formula):
 def test_without_a_constant_levels_have_no_reference():
     design = design_of("y ~ g - 1")
     assert cells_of(design, PublicDesign.of(design), prepared_of(design, None, [0.1, 0.2, 0.7])) == []
+
+
+def of_levels(alone, gram, share=0.05, W=None, variance=(0.04, 0.09)):
+    found = [(share, np.array(alone, float), np.array(gram, float))]
+    return SimpleNamespace(
+        made=SimpleNamespace(alone=lambda affine: found), affine=None, count=1000.0,
+        response=SimpleNamespace(scale=np.array([2.0])),
+        whitening=SimpleNamespace(
+            W=np.eye(len(gram)) if W is None else np.array(W), theta_variance=np.array(variance)
+        ),
+    )  # fmt: skip
+
+
+def test_subsets_without_a_row_of_a_level_take_over_what_they_tell():
+    """50 rows of a reference level among 100 subsets, and a dummy that is 1 elsewhere.
+
+    They tell the constant, whose error in the first fit has the variance ``4 0.04``; the dummy goes the other
+    way."""
+    prepared = of_levels([[1.0], [-1.0]], [[1.0, 0.0], [0.0, 0.0]])
+    root = levels_root(prepared, 100)
+    expected = math.exp(-1) * 4 * 0.04 * np.outer([1, -1], [1, -1])
+    np.testing.assert_allclose(root @ root.T, expected)
+    # in other coordinates of the same coefficients and the same errors
+    W = np.array([[2.0, 1.0], [0.0, 0.5]])
+    prepared = of_levels([[1.0], [-1.0]], [[1.0, 0.0], [0.0, 0.0]], W=W)
+    root = W @ levels_root(prepared, 100)
+    np.testing.assert_allclose(root @ root.T, expected / 0.04 * (4 * 0.04 + 0.09))
+
+
+def test_a_level_with_a_slope_of_its_own_takes_more_rows_than_one():
+    """A constant and a slope need two, and two make hardly a fit."""
+    gram = [[1.0, 0.5], [0.5, 1.0]]
+    root = levels_root(of_levels(np.eye(2), gram, share=0.2, variance=(0.04, 0.04)), 100)
+    few = sum(2.0**k / math.factorial(k) for k in range(3)) * math.exp(-2)
+    # all of the first fit's error is taken over, in its own proportions
+    np.testing.assert_allclose(root @ root.T, few**2 * 0.16 * np.eye(2), atol=1e-12)
+    assert levels_root(of_levels(np.eye(2)[:, :0], gram), 100).shape == (2, 1 - 1)
+    # what is 0 in the level as well tells nothing
+    assert levels_root(of_levels([[0.0], [1.0]], [[1.0, 0.0], [0.0, 0.0]]), 100).shape == (2, 0)
 
 
 def test_share_of_subsets_without_a_row():

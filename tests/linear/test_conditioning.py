@@ -1,5 +1,6 @@
 """Rows made up from released marginals: their distribution, and the metric that they are white in."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from dpstats.linear.conditioning import REFERENCE, make_up, start_map
 from dpstats.linear.prepare import prepare
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import Columns, standardize
+from dpstats.mechanisms.whiten import Affine
 
 from .test_prepare import silent
 
@@ -202,10 +204,25 @@ def test_what_only_the_rows_of_one_level_have():
     data = frame()
     marginals, counts = Marginals.of(design_of("y ~ f + height", data)), np.bincount(data["f"].cat.codes)
     made = make_up(marginals, None, [counts.astype(float)], 1.0, N, 1.0)
-    found = made.alone(np.arange(4), np.zeros(4), np.ones(4))
+    found = made.alone(Affine(np.arange(4), np.zeros(4), np.ones(4)))
     expected = np.array([[1, -1, -1, 0], [0, 1, 0, 0], [0, 0, 1, 0]]) / np.array([[np.sqrt(3)], [1], [1]])
-    assert found.shape == (4, 3)
-    np.testing.assert_allclose(np.abs(np.sum(found.T * expected, axis=1)), 1.0)
+    own = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0]])
+    for (share, alone, gram), combination, row, n in zip(found, expected, own, counts, strict=True):
+        assert share == pytest.approx(n / N, abs=1e-3) and alone.shape == (4, 1)
+        np.testing.assert_allclose(np.abs(alone[:, 0] @ combination), 1.0)
+        np.testing.assert_allclose(gram, np.outer(row, row), atol=1e-12)
+
+
+def test_rows_of_levels_that_left_hide_no_combination():
+    """Without the second level's column its rows would be rows of the reference level."""
+    data = frame()
+    marginals, counts = Marginals.of(design_of("y ~ f + height", data)), np.array([100.0, 2.0, N - 102.0])
+    made = make_up(marginals, None, [counts], 50.0, N, 1.0)
+    assert made.left == (("f", 1),)
+    affine = Affine(np.array([0, 2, 3]), np.array([0.0, 0.5, 7.0]), np.array([1.0, 0.5, 3.0]))
+    (_, reference, _), (_, last, _) = made.alone(affine)
+    np.testing.assert_allclose(np.abs(reference[:, 0]), [math.sqrt(0.5), math.sqrt(0.5), 0])
+    assert last.shape == (3, 1)
 
 
 def with_rare_level(shift, rows=30):

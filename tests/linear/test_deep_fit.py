@@ -81,7 +81,7 @@ def test_a_direction_of_several_axes_that_may_be_none_is_hidden():
 def test_what_only_a_level_has_is_hidden_without_a_ridge():
     """Subsets without a row of it stay where they are."""
     prepared = prepared_of(gram=(1.0, 0.05), noise=0.01)
-    prepared.made = SimpleNamespace(alone=lambda *given: np.eye(2)[:, 1:])
+    prepared.made = SimpleNamespace(alone=lambda affine: [(0.1, np.eye(2)[:, 1:], None)])
     np.testing.assert_allclose(covariance(fit_of(), prepared, 0.9)[1], np.diag([0, 1 / 0.03]))
 
 
@@ -90,7 +90,7 @@ def test_of_a_direction_that_only_a_level_has_noise_turns_nothing(degrees, near)
     """It is known from the formula, unless what is hidden is another one."""
     known, found = (np.array([math.cos(a), math.sin(a)]) for a in np.radians([50, 50 + degrees]))
     prepared = prepared_of(noise=0.01, weak=np.diag([5000.0, 5000.0]))
-    prepared.made = SimpleNamespace(alone=lambda *given: np.outer(known, [2.0, -1.0, 0.0]))
+    prepared.made = SimpleNamespace(alone=lambda affine: [(0.1, np.outer(known, [2.0, -1.0, 0.0]), None)])
     prepared.whitening.gram = np.eye(2) - 0.99 * np.outer(found, found)
     hidden = covariance(fit_of(), prepared, 0.9)[1]
     expected = known if near else found
