@@ -373,7 +373,7 @@ def test_contrasts_that_share_a_rare_level_are_not_determined():
     g = np.where(np.arange(20_000) < 250, "d", rng.choice(list("abc"), 20_000))
     data = {"g": g, "x": rng.normal(5, 2, 20_000)}
     data["y"] = 0.5 * data["x"] + (g == "b") + 3 * (g == "c") + 2 * (g == "d") + rng.normal(size=20_000)
-    fit = dpstats.tukey_em("y ~ x + C(g, Sum)", data, levels={"g": list("abcd")}, eps=1, seed=2)
+    fit = dpstats.tukey_em("y ~ x + C(g, Sum)", data, levels={"g": list("abcd")}, eps=1, seed=4)
     assert fit.determined.tolist() == [False] * 4 + [True]
 
 
