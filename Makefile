@@ -16,7 +16,7 @@ test:
 	@tools/setup.sh $(TEST_EXTRAS)
 	$(PY) -m pytest -n 2 --dist worksteal -q
 
-# without the tests that are marked slow: about a minute on two cores, once kernels are compiled
+# without the tests that are marked slow: one to two minutes on two cores, once kernels are compiled
 test-fast:
 	@tools/setup.sh $(TEST_EXTRAS)
 	$(PY) -m pytest -n 2 --dist worksteal -q -m "not slow"
