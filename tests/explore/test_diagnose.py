@@ -76,7 +76,7 @@ def test_size_and_power():
     assert np.all(np.sum(pvalues(10_000, "null", runs) < 0.05, axis=0) <= stats.binom.isf(1e-6, runs, 0.065))
     for which, kind in enumerate(["curve", "spread", "tails"]):
         found = pvalues(10_000, kind, 12)
-        assert np.sum(found[:, which] < 0.05) >= 9, kind
+        assert np.sum(found[:, which] < 0.05) >= 8, kind
 
 
 @pytest.fixture(scope="module")
