@@ -45,7 +45,7 @@ def parse_terms(
     Raises
     ------
     FormulaError
-        If patsy cannot parse it, it has no response, or it has too many terms.
+        If patsy cannot parse it, it has no response or one that is a term, too, or it has too many terms.
     """
     if len(formula) > MAX_LENGTH:
         raise FormulaError(f"the formula has more than {MAX_LENGTH:,} characters.")
@@ -56,6 +56,11 @@ def parse_terms(
         if _term_bound(tree.args[0]) + _term_bound(tree.args[1]) > MAX_TERMS:
             raise FormulaError(f"the formula {_short(formula)} has more than {MAX_TERMS:,} terms.")
         terms = _Evaluator().run(tree)
+        response, *_ = terms.lhs_termlist
+        if response in terms.rhs_termlist:
+            raise FormulaError(
+                f"the formula {_short(formula)} has its response, {response.name()!r}, among its terms, too."
+            )
     return terms.lhs_termlist, terms.rhs_termlist
 
 

@@ -333,8 +333,7 @@ class GLMResults(Results):
         known = self._determined()
         for row, sure in zip(self.tidy(alpha, True).itertuples(index=False, name=None), known, strict=True):
             term, estimate, se, statistic, p, low, high = row
-            estimate, _, low, high = numbers(sure, estimate, math.nan, low, high)
-            se = numbers(sure, math.nan, se)[1]
+            estimate, se, low, high = numbers(sure, estimate, se, low, high, odds=True)
             rows.append((term, estimate, se, format_statistic(statistic), format_p(p), low, high))
         header = ("", "exp(coef)", *summary.coefficients.header[2:])
         words = "exp(coef) with its interval; standard errors and z are of coef."

@@ -246,13 +246,7 @@ class GroupedResults(Tabled, Registered, Many):
             level, term, *values = row
             ends = limited.get((level, term))
             line = f"{level}: {term}" + (", limited to" if ends else "")
-            texts = numbers(known, *values)
-            if exponentiate:
-                # the standard error is that of the coefficient: it has digits of its own
-                estimate, se, *ends_of = values
-                texts = numbers(known, estimate, np.nan, *ends_of)
-                texts[1] = numbers(known, np.nan, se)[1]
-            rows.append((line, *texts))
+            rows.append((line, *numbers(known, *values, odds=exponentiate)))
             if ends:
                 rows.append((f"  {ends}", *[""] * len(values)))
         notes = self._notes()

@@ -126,10 +126,27 @@ def legend(determined: ArrayLike, sharing: Sequence[str] = ()) -> tuple[str, ...
     return (said,)
 
 
-def numbers(determined: bool, estimate: float, *others: float) -> list[str]:
-    """The texts of an estimate, its standard error and its interval, marked if it is not determined."""
-    shown = format_row(estimate, *others)
-    return shown if determined else [shown[0], *[UNDETERMINED] * len(others)]
+def numbers(determined: bool, estimate: float, se: float, *ends: float, odds: bool = False) -> list[str]:
+    """The texts of an estimate, its standard error and its interval, marked if it is not determined.
+
+    With `odds` estimate and interval are exp(coef), and the standard error, that of the coefficient, has
+    digits of its own. A coefficient that is not determined and exactly 0 is of a column that left the model:
+    it has no estimate.
+
+    Examples
+    --------
+    >>> numbers(True, 2.0, 0.5, 1.0, 3.0), numbers(False, 2.0, 0.5), numbers(False, 0.0, 0.5)
+    (['2.000', '0.500', '1.000', '3.000'], ['2.000', 'n.d.'], ['-', 'n.d.'])
+    """
+    if odds:
+        shown = format_row(estimate, math.nan, *ends)
+        shown[1] = format_row(math.nan, se)[1]
+    else:
+        shown = format_row(estimate, se, *ends)
+    if determined:
+        return shown
+    first = format_value(math.nan) if estimate == (1 if odds else 0) else shown[0]
+    return [first, *[UNDETERMINED] * (1 + len(ends))]
 
 
 def format_ends(low: float, high: float) -> str:

@@ -249,6 +249,14 @@ def test_what_is_not_there_is_not_taken_away(formula):
         design_of(formula)
 
 
+@pytest.mark.parametrize("formula", ["y ~ y", "y ~ x*y", "np.log(y) ~ x + np.log( y )"])
+def test_a_response_is_no_predictor(formula):
+    """It would explain itself, with an R-squared of 1 (R leaves it out, with a warning)."""
+    with pytest.raises(FormulaError, match="has its response, .* among its terms"):
+        design_of(formula)
+    design_of("np.log(y) ~ x + y")
+
+
 @pytest.mark.parametrize(
     "lhs", ["y - y2", "y**2", "y*y2", "y:y2", "y/y2", "y + y", "y + 1", "0 + y", "-y", "2", "(y + y2)**2"]
 )
@@ -464,7 +472,7 @@ def test_columns_may_be_called_like_functions():
 
 def test_column_bounds():
     design = design_of(
-        "np.log(x) + y ~ x + g + b + x:g + np.log(x) + z + I(z*x) + np.clip(z, -1, 1)"
+        "np.exp(x) + y ~ x + g + b + x:g + np.log(x) + z + I(z*x) + np.clip(z, -1, 1)"
         " + bs(z, knots=[0], degree=2, lower_bound=-4, upper_bound=4) + C(h, Sum)",
         bounds={"x": (1.0, 4.0)},
     )
@@ -477,7 +485,7 @@ def test_column_bounds():
     assert bounds["z"] is None and bounds["I(z * x)"] is None
     assert bounds["np.clip(z, -1, 1)"] == (-1, 1)
     assert {v for k, v in bounds.items() if k.startswith("bs(")} == {(0, 1)}
-    assert design.response_bounds == (pytest.approx((0, np.log(4))), None)
+    assert design.response_bounds == (pytest.approx((np.e, np.exp(4))), None)
 
 
 def test_values_outside_the_bounds_are_moved_to_the_nearer_end():
