@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from pandas.io.common import get_handle
 
+from dpstats._types import Array, Booleans
 from dpstats._validation import quoted
 from dpstats.data.columns import NumpyColumn, describe_arrow, untyped
 from dpstats.data.dictionaries import is_narrow
@@ -229,9 +230,10 @@ def csv_batches(
     """Yield batches of the named columns: (number of rows, columns by name).
 
     The columns in `coded` are read as text. The others are numbers, and a text that is no number is missing.
-    Lines with a field more than the header are skipped, unless that field is empty, and fields that a line
-    lacks are missing. (pandas would cut the field off, whatever columns the others belong to. So it gets a
-    header of our own, the numbers of the columns and one more.)
+    All values of a line with more fields than the header are missing, unless the first of them is empty, and
+    so are fields that a line lacks. It is a record all the same: how many there are may be public. (pandas
+    would cut the field off, whatever columns the others belong to. So it gets a header of our own, the
+    numbers of the columns and one more.)
 
     pandas guesses a type for each column of each batch, which depends on all its values; the guess is used
     for speed alone. Numbers and truth values that it reads are those of :mod:`dpstats.data.values` (but for
@@ -265,11 +267,10 @@ def csv_batches(
         ):
             reader.get_chunk(1)  # the file's own header
             for read in reader:
-                longer = read[further].notna() & (read[further] != "")
-                batch = read[~longer] if longer.any() else read
+                gone = (read[further].notna() & (read[further] != "")).to_numpy(bool)
                 yield (
-                    len(batch),
-                    {name: _field_column(batch[positions[name]], name in coded) for name in names},
+                    len(read),
+                    {name: _field_column(read[positions[name]], name in coded, gone) for name in names},
                 )
 
 
@@ -291,10 +292,13 @@ class _After:
         return itertools.chain([self._line], self._file)
 
 
-def _field_column(series: Any, coded: bool) -> NumpyColumn:
+def _field_column(series: Any, coded: bool, missing: Booleans) -> NumpyColumn:
     # (An object column may hold pandas' truth values, if some texts were missing.)
-    plain = not coded and series.dtype.kind in "iufb"
-    return NumpyColumn(series.to_numpy()) if plain else FieldColumn(series.to_numpy(dtype=object))
+    if not coded and series.dtype.kind in "iufb":
+        return NumpyColumn(series.to_numpy(), missing if missing.any() else None)
+    texts: Array = series.to_numpy(dtype=object, copy=True)
+    texts[missing] = None
+    return FieldColumn(texts)
 
 
 class FieldColumn(NumpyColumn):

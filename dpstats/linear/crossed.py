@@ -102,8 +102,8 @@ def cells_of_products(
         at = np.flatnonzero(affine.columns == free[i]) if i < len(free) else np.zeros(0, np.intp)
         # of a variable that is no column the rows below and above its location were counted apart
         below, above = variables.rows[i].sum(axis=1)
-        products, j = (gram[:, at[0]], int(at[0])) if len(at) else (np.array([above - below, 1.0]), 1)
-        found = two_values(variables, i, products, j, rows)
+        square, mean = (gram[at[0], at[0]], whitening.mean[at[0]]) if len(at) else (1.0, above - below)
+        found = two_values(variables, i, float(square), float(mean), rows)
         if found is not None:
             two[name] = found
     return _Crossing(made, variables, two, rows, affine).cells(whitening, gram)

@@ -46,8 +46,8 @@ def few_events(
     more : (q, q) array
     lost : (d,) array of bool
     """
-    if family.counts or release.rounds is not None:
-        return _few_counts(release, cov, family, back)
+    if release.rounds is not None:
+        return _few_of_units(release, cov, family, back)
     more, few = np.zeros_like(cov), np.zeros_like(cov)
     prepared, q = release.prepared, len(cov)
     levels = tuple(part[prepared.levels_apart] for part in prepared.levels)
@@ -87,8 +87,8 @@ def _mostly(few: Floats, cov: Floats, back: Floats) -> Booleans:
     )
 
 
-def _few_counts(release: GLMRelease, cov: Floats, family: Family, back: Floats) -> tuple[Floats, Booleans]:
-    """As :func:`few_events`, of counts and of sums over units, for declared levels."""
+def _few_of_units(release: GLMRelease, cov: Floats, family: Family, back: Floats) -> tuple[Floats, Booleans]:
+    """As :func:`few_events`, of sums over units, for declared levels."""
     more, few = np.zeros_like(cov), np.zeros_like(cov)
     means, shares = release.prepared.levels
     for mean, share in zip(means @ release.prepared.whitening.W, shares, strict=True):
@@ -96,7 +96,7 @@ def _few_counts(release: GLMRelease, cov: Floats, family: Family, back: Floats) 
         variance = float(mean @ moved)
         if variance > 0:
             direction = np.outer(moved, moved) / variance
-            factor, is_few = _of_counts(release, family, mean, float(share), variance)
+            factor, is_few = _of_units(release, family, mean, float(share), variance)
             more += (factor - 1) * direction
             few += direction * factor * is_few
     return more, _mostly(few, cov + more, back)
@@ -128,15 +128,16 @@ def _reach(
     with :math:`d_s` what the steps divide by, for each row of the level as it counts: in the first round the
     mean of what there is before and at the end. A truth is within the
     interval if it leads to within 1.645 of the rounds' standard deviations of where they are; infinite if
-    there is no end to them.
+    there is no end to them. Of counts this is asked towards few of them alone: many hide nothing.
     """
     start, here = float(mean @ release.start), float(mean @ release.coefficients)
-    p = family.mean(start)
+    p = float(_means(release, family, np.array(start)))
     variance, length = family.variance(p), float(np.linalg.norm(mean))
+    residual = max(1.0, math.sqrt(p)) if family.counts else max(p, 1 - p)
     weight = min(
         1.0,
         release.radius2 / max(variance * length**2, 1e-300),
-        release.clip.norm / max(length * max(p, 1 - p), 1e-300),
+        release.clip.norm / max(length * residual, 1e-300),
     )
     shown, at_end = (1 / max(float(mean @ inverse @ mean), 1e-300) for inverse in inverses)
     # a row that has less weight than its level's mean looks like less information
@@ -145,21 +146,26 @@ def _reach(
     truths = np.clip(here + _TRUTHS * max(1.0, 3 * sd), -_LIMIT, _LIMIT)
     ends, reached = np.full(len(truths), start), np.zeros(len(truths))
     for t in range(release.averaged):
-        reached += ends + (_logistic(truths) - _logistic(ends)) / (later if t else (first + later) / 2)
+        missing = _means(release, family, truths) - _means(release, family, ends)
+        reached += ends + missing / (later if t else (first + later) / 2)
         ends = reached / (t + 1)
     ends = np.maximum.accumulate(ends)
     low, high = here - _ASKED * sd, here + _ASKED * sd
-    if low <= ends[0] or high >= ends[-1]:
+    if low <= ends[0] or (high >= ends[-1] and not family.counts):
         return math.inf
     least, most = np.interp([low, high], ends, truths)
-    return float(max(here - least, most - here)) / _Z
+    return float(max(here - least, 0.0 if family.counts else most - here)) / _Z
 
 
-def _logistic(predictor: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-np.clip(predictor, -_LIMIT, _LIMIT))), float)
+def _means(release: GLMRelease, family: Family, predictor: Floats) -> Floats:
+    """Of a row with the mean exposure."""
+    predictor = np.clip(predictor, -_LIMIT, _LIMIT)
+    if family.counts:
+        return np.asarray(release.size * np.exp(predictor), float)
+    return np.asarray(1 / (1 + np.exp(-predictor)), float)
 
 
-def _of_counts(
+def _of_units(
     release: GLMRelease, family: Family, mean: Floats, share: float, variance: float
 ) -> tuple[float, bool]:
     """The factor of a level's variance, and whether its error is large.

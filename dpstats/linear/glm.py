@@ -109,9 +109,10 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
     family, mus = budget.family, budget.mus
     make = functools.partial(Answers.of_design, blocks, budget.narrow, family, budget.wide)
     check = functools.partial(check_information, method, budget)
-    few = not family.counts
-    given, references = (method, cast(Blocks, make()), budget, rng), REFERENCE_OF_SHARES if few else 0.0
-    prepared = prepare(*given, check_count=check, fitted=False, few=few, references=references, leave=True)
+    given, shares = (method, cast(Blocks, make()), budget, rng), not family.counts
+    references = REFERENCE_OF_SHARES if shares else 0.0
+    make_up = functools.partial(prepare, few=True, crossed=shares, leave=True, references=references)
+    prepared = make_up(*given, check_count=check, fitted=False)
     count = max(prepared.count, 1.0)
     with_offsets = make(offsets=True)
     kept = prepared.rows_of(with_offsets)

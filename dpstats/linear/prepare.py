@@ -175,6 +175,7 @@ def prepare(
     levels_seen: float = SEEN,
     squared: bool = False,
     few: bool = False,
+    crossed: bool = False,
     references: float = 0.0,
     leave: bool = False,
 ) -> Prepared:
@@ -203,7 +204,9 @@ def prepare(
         Whether the standardised columns are to be squared before they are whitened, which half the digits
         survive.
     few : bool
-        Whether groups of rows are looked for that may have few events: `twos` and `cells`.
+        Whether columns with two values are looked for, whose groups of rows may have few events: `twos`.
+    crossed : bool
+        Whether also cells of products are: `cells`.
     leave : bool
         Whether rows that differ in a column from nearly all others may leave where they are not seen, and
         later those of :attr:`Prepared.rare`.
@@ -320,12 +323,13 @@ def prepare(
         inverse = np.linalg.inv(whitening.W)
         gram = inverse.T @ whitening.gram @ inverse
         if made is not None:
-            cells = cells_of_products(made, variables, public, affine, whitening, gram, rows_count)
+            if crossed:
+                cells = cells_of_products(made, variables, public, affine, whitening, gram, rows_count)
             apart = np.array([name not in cells.factors for name, _ in made.levels], bool)
         if columns is not None and public.intercept:
             at = np.isin(public.free, np.setdiff1d(active, cells.columns))
             places = np.searchsorted(active, public.free[at])
-            twos = groups_of_two(columns.taken(at), places, gram, rows_count)
+            twos = groups_of_two(columns.taken(at), places, gram.diagonal(), whitening.mean, rows_count)
     # levels and bounded columns have no wild rows, and may be rare
     wild = np.isin(active, public.free[public.scale[public.free] == 0])
     whitening = replace(whitening, weak=whitening.weak * np.outer(wild, wild))

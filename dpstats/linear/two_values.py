@@ -33,7 +33,9 @@ class TwoValues:
     share: float
 
 
-def groups_of_two(columns: Standardization, at: Integers, gram: Floats, rows: float) -> tuple[Floats, Floats]:
+def groups_of_two(
+    columns: Standardization, at: Integers, squares: Floats, means: Floats, rows: float
+) -> tuple[Floats, Floats]:
     """Rows of standardised columns for each value of columns with two values, and their shares.
 
     All other columns are at their locations in them: their means in these rows are hidden by the noise of the
@@ -45,8 +47,8 @@ def groups_of_two(columns: Standardization, at: Integers, gram: Floats, rows: fl
         Released location and scale of the columns `at`.
     at : (f,) int array
         Which of the standardised columns they are.
-    gram : (q, q) array
-        About the second moments of all standardised columns, of which the first is the constant.
+    squares, means : (q,) arrays
+        About the mean squares and the means of all standardised columns, of which the first is the constant.
     rows : float
         Released number of rows.
 
@@ -63,25 +65,25 @@ def groups_of_two(columns: Standardization, at: Integers, gram: Floats, rows: fl
     >>> counts[0, :, EXPONENT] = 50.0
     >>> one, zero = np.ones(1), np.zeros(1)
     >>> columns = Standardization(zero, zero, one / 4, 2 * one, 100 * one, counts, zero)
-    >>> groups_of_two(columns, np.array([1]), np.eye(2), 1000.0)
+    >>> groups_of_two(columns, np.array([1]), np.ones(2), np.array([1.0, 0.4]), 1000.0)
     (array([[1., 4.],
            [1., 0.]]), array([0.1, 0.9]))
     """
-    means, shares = [], []
+    groups, shares = [], []
     for i, j in enumerate(at):
-        found = two_values(columns, i, gram[:, j], int(j), rows)
+        found = two_values(columns, i, float(squares[j]), float(means[j]), rows)
         if found is None:
             continue
-        both = np.zeros((2, len(gram)))
+        both = np.zeros((2, len(means)))
         both[:, 0] = 1.0
         both[:, j] = (np.array([found.other, found.here]) - columns.loc[i]) / columns.scale[i]
-        means.append(both)
+        groups.append(both)
         shares += [found.share, 1 - found.share]
-    return np.reshape(means, (len(shares), len(gram))), np.array(shares)
+    return np.reshape(groups, (len(shares), len(means))), np.array(shares)
 
 
-def two_values(columns: Standardization, i: int, products: Floats, j: int, rows: float) -> TwoValues | None:
-    """The two values of column `i`, or None; `products` are its second moments, with itself at `j`."""
+def two_values(columns: Standardization, i: int, square: float, mean: float, rows: float) -> TwoValues | None:
+    """The two values of column `i`, or None; `square` and `mean` are about those of standardised values."""
     counts, loc, scale = columns.rows[i].sum(axis=0), float(columns.loc[i]), float(columns.scale[i])
     octave, seen = int(np.argmax(counts)), float(counts.sum())
     if not counts[octave] > _ALL * seen:
@@ -89,10 +91,10 @@ def two_values(columns: Standardization, i: int, products: Floats, j: int, rows:
     edge, share = 2.0 ** (octave - EXPONENT), min(seen / rows, 1.0)
     # zeros that are next to the location count as rows at it
     here = 0.0 if abs(loc) < scale * NEXT else loc
-    return TwoValues(here, loc + _distance(loc, scale, edge, share, products, j), share)
+    return TwoValues(here, loc + _distance(loc, scale, edge, share, square, mean), share)
 
 
-def _distance(loc: float, scale: float, edge: float, share: float, products: Floats, j: int) -> float:
+def _distance(loc: float, scale: float, edge: float, share: float, square: float, mean: float) -> float:
     """From the location to the other value, whose octave begins at `edge`; `share` of the rows have it.
 
     On which side it is the column's released mean says, where both are possible.
@@ -100,9 +102,9 @@ def _distance(loc: float, scale: float, edge: float, share: float, products: Flo
     times = scale / abs(loc) if loc else math.inf
     if abs(times * times / share - 1) < _ZERO:
         return -loc
-    size = edge * min(max(RMS * math.sqrt(max(float(products[j]), 0.0)), 1.0), 2.0)
+    size = edge * min(max(RMS * math.sqrt(max(square, 0.0)), 1.0), 2.0)
     side = -1.0 if loc < -_BESIDE * edge else 1.0
-    at_zero, mean = abs(loc) < scale * NEXT, float(products[0])
+    at_zero = abs(loc) < scale * NEXT
     if at_zero and side * mean < 0:
         side = -side
     # beyond the location, unless the distance is that of its negative

@@ -825,7 +825,7 @@ def test_a_repeated_name_of_a_csv_file_moves_no_other_column(tmp_path, first):
 
 @pytest.mark.parametrize("names", [["b"], ["a", "b"]])
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".tsv"])
-def test_a_line_with_a_field_more_is_no_row_and_moves_no_field(tmp_path, names, ending):
+def test_a_line_with_a_field_more_has_no_values_and_moves_no_field(tmp_path, names, ending):
     """R's `write.table` writes the names of the rows so, and nothing for them in the header."""
     lines = ["a,b", "1,2", "9,3,4", "5,6,", "7", "", '8,"9\n9"', "1,2,3,4", "3,4"]
     text = "\n".join(lines).replace(",", "\t" if ending == ".tsv" else ",").encode()
@@ -833,7 +833,20 @@ def test_a_line_with_a_field_more_is_no_row_and_moves_no_field(tmp_path, names, 
     path.write_bytes(gzip.compress(text) if ending == ".csv.gz" else text)
     batches = list(open_source(str(path)).batches(names))
     found = {name: np.concatenate([batch.numbers(name) for batch in batches]).tolist() for name in names}
-    missing = np.nan
-    expected = {"a": [1, 5, 7, missing, 8, 3], "b": [2, 6, missing, missing, missing, 4]}
+    no = np.nan
+    expected = {"a": [1, no, 5, 7, no, 8, no, 3], "b": [2, no, 6, no, no, no, no, 4]}
     for name in names:
         np.testing.assert_array_equal(found[name], expected[name])
+
+
+@pytest.mark.parametrize("line", ["1.5,0.3,oops", "1.5,0.3,4,5,6", ",,,", "", "1.5", "a", '"1.5,0.3"'])
+def test_whatever_a_line_of_a_csv_file_says_it_is_one_record(tmp_path, line):
+    """By substitution the number of rows is public. Lines with a field more were left out of it."""
+    found = []
+    for last in ("1.5,0.3", line):
+        path = tmp_path / "rows.csv"
+        path.write_text("\n".join(["y,x", *["1,2", "0,1"] * 350, last]) + "\n")
+        fit = dpstats.theil_sen("y ~ x", str(path), eps=4, bounds={"y": (0, 2), "x": (0, 3)}, seed=0)
+        sizes = [batch.rows for batch in open_source(str(path)).batches(["y"], coded={"y"})]
+        found.append((fit.released["nobs"], sizes))
+    assert found[0] == found[1] == (701, [701])
