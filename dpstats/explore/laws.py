@@ -128,27 +128,16 @@ def _integers(low: float, high: float) -> Any:
 
 @dataclass(frozen=True)
 class _Kind:
-    """How a law is written.
-
-    Attributes
-    ----------
-    make : callable
-    parameters : tuple of str
-    needed : int
-        How many of the parameters have no default.
-    ok : callable
-        Whether parameters are possible.
-    allowed : str
-    cut : bool
-        Whether `low` and `high` cut it off.
-    """
+    """How a law is written."""
 
     make: Callable[..., Any]
     parameters: tuple[str, ...]
     needed: int
+    """How many of the parameters have no default."""
     ok: Callable[[Mapping[str, float]], bool]
     allowed: str
     cut: bool = True
+    """Whether `low` and `high` cut it off."""
 
 
 def _whole(x: float) -> bool:
