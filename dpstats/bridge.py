@@ -32,7 +32,7 @@ from dpstats.results.table import format_ends
 
 __all__ = [
     "Options", "answer", "column_names", "depth", "design_columns", "estimate", "estimators", "floats",
-    "in_python", "ledger", "opened", "receive", "received", "result_facts", "select",
+    "in_python", "ledger", "opened", "received", "result_facts", "select",
 ]  # fmt: skip
 
 Options = Mapping[str, Any]
@@ -247,14 +247,6 @@ def _first(found: GroupedResults) -> Any:
 def estimators() -> list[str]:
     """The names of the public functions, which R knows with ``dp_`` in front."""
     return list(ESTIMATORS)
-
-
-@answer
-def receive(columns: dict[str, Any]) -> float:
-    """Make arrays of columns and return the number of rows: what crossing the border costs, without an
-    estimate.
-    """
-    return float(min(map(len, received(columns).values())))
 
 
 @answer

@@ -173,10 +173,6 @@ def test_missing_values_are_what_their_kind_says():
     assert _bridge.received("data.csv") == "data.csv"
 
 
-def test_receiving_columns_counts_rows():
-    assert value(_bridge.receive(crossed(frame(7)))) == 7
-
-
 def test_whole_numbers_are_integers():
     given = {"seed": 3.0, "eps": 0.5, "bounds": {"x": [0.0, 2.5]}, "flag": True, "text": "3.0"}
     found = _bridge.in_python(given)

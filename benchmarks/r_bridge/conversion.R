@@ -32,7 +32,11 @@ cases <- list(
 seconds <- function(expr) system.time(expr, gcFirst = TRUE)[["elapsed"]]
 prepare <- function(case) dpstats:::prepare(y ~ ., case$data, case$levels, NULL, NULL)
 # reticulate's copy into Python, and what the bridge makes of it, without a fit
-arrive <- function(request) dpstats:::session$bridge$receive(request$columns)
+reticulate::py_run_string("
+from dpstats.bridge import received
+rows = lambda columns: min(map(len, received(columns).values()))
+")
+arrive <- function(request) reticulate::py$rows(request$columns)
 fit <- function(case) dp_ols(y ~ ., case$data, eps = 1, levels = case$levels)
 
 invisible(fit(cases[[1]])) # compiles, and loads what is loaded on first use

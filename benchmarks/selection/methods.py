@@ -14,7 +14,7 @@ import sys
 
 import numpy as np
 import pandas as pd
-from pipelines import DELTA, EPS, RESPONSES, SHARE, load
+from pipelines import DELTA, EPS, RESPONSES, SHARE, load, r_squared
 
 import dpstats
 from dpstats.selection.pairs import feasible
@@ -25,13 +25,7 @@ TRIALS, METHODS, SIZES = 40, ("kendall", "pairs"), range(2, 8)
 def study(frame, response):
     """Rows of the table for one data set."""
     columns = [c for c in frame if c != response]
-    correlation = frame[[*columns, response]].corr().to_numpy()
-    G, b = correlation[:-1, :-1], correlation[:-1, -1]
-
-    def explained(S):
-        S = list(S)
-        return float(b[S] @ np.linalg.lstsq(G[np.ix_(S, S)], b[S], rcond=None)[0])
-
+    explained = r_squared(frame, response)
     for k in (k for k in SIZES if k < len(columns)):
         best = max(map(explained, itertools.combinations(range(len(columns)), k)))
         for method in METHODS if feasible([1] * len(columns), k) else METHODS[:1]:

@@ -18,7 +18,7 @@ import sys
 
 import numpy as np
 import pandas as pd
-from pipelines import DELTA, EPS, load
+from pipelines import DELTA, EPS, load, r_squared
 
 import dpstats
 
@@ -30,13 +30,7 @@ NAMES = ("wine_quality", "kc_house", "bike_sharing", "california", "diamonds", "
 def least_squares(frame, response):
     """R-squared of least squares on every set of `K` columns, best first, and on all of them."""
     columns = [c for c in frame if c != response]
-    correlation = frame[[*columns, response]].corr().to_numpy()
-    G, b = correlation[:-1, :-1], correlation[:-1, -1]
-
-    def explained(S):
-        S = list(S)
-        return float(b[S] @ np.linalg.lstsq(G[np.ix_(S, S)], b[S], rcond=None)[0])
-
+    explained = r_squared(frame, response)
     sets = itertools.combinations(range(len(columns)), K)
     ranked = sorted(((explained(S), tuple(columns[j] for j in S)) for S in sets), reverse=True)
     return ranked, explained(range(len(columns)))

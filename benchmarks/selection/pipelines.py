@@ -71,6 +71,18 @@ def synthetic(n=10_000, seed=2023):
     return pd.DataFrame(X, columns=[f"x{j}" for j in range(600)]).assign(y=y)
 
 
+def r_squared(frame, response):
+    """A function of positions of columns: the R-squared of least squares on them alone."""
+    correlation = frame[[*(c for c in frame if c != response), response]].corr().to_numpy()
+    G, b = correlation[:-1, :-1], correlation[:-1, -1]
+
+    def explained(S):
+        S = list(S)
+        return float(b[S] @ np.linalg.lstsq(G[np.ix_(S, S)], b[S], rcond=None)[0])
+
+    return explained
+
+
 def trial(frame, response, estimators, method, k, seed):
     """R-squared and seconds of a choice and a fit, for each estimator."""
     start = time.perf_counter()

@@ -123,7 +123,7 @@ class ClusterSource(Source):
         for piece in cls._pieces(raw):
             bucket = place(cls._piece(names, piece))
             for b in np.unique(bucket[bucket >= 0]):
-                yield int(b), cls._taken(piece, np.flatnonzero(bucket == b))
+                yield int(b), piece.take(np.flatnonzero(bucket == b))
 
     @staticmethod
     def _pieces(raw: Any) -> Iterator[Any]:
@@ -131,10 +131,6 @@ class ClusterSource(Source):
 
     @staticmethod
     def _piece(names: list[str], piece: Any) -> Batch:
-        raise NotImplementedError
-
-    @staticmethod
-    def _taken(piece: Any, rows: np.ndarray) -> Any:
         raise NotImplementedError
 
     def close(self) -> None:
@@ -293,10 +289,6 @@ class DaskSource(ClusterSource):
         batch: Batch = piece
         return batch
 
-    @staticmethod
-    def _taken(piece: Any, rows: np.ndarray) -> Any:
-        return piece.take(rows)
-
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         from dask.delayed import delayed
 
@@ -346,10 +338,6 @@ class SparkSource(ClusterSource):
     @staticmethod
     def _piece(names: list[str], piece: Any) -> Batch:
         return arrow_batch(piece, names)
-
-    @staticmethod
-    def _taken(piece: Any, rows: np.ndarray) -> Any:
-        return piece.take(rows)
 
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         import pyarrow as pa

@@ -117,20 +117,17 @@ class Schema:
         ParameterError
             If ``levels`` or ``bounds`` is not such a dictionary.
         """
-        return source.schema.declare(levels=levels, bounds=bounds)
-
-    def declare(self, *, levels: Levels | None = None, bounds: Bounds | None = None) -> "Schema":
-        """Return this schema with levels and bounds added (see :meth:`of`)."""
-        columns = {column.name: column for column in self.columns}
+        schema = source.schema
+        columns = {column.name: column for column in schema.columns}
         for name, values in _declarations("levels", levels, '{"cut": ["Fair", "Good"]}').items():
             with about("levels"):
-                column = self[name]
+                column = schema[name]
             columns[name] = _with_levels(column, values)
         for name, pair in _declarations("bounds", bounds, '{"age": (0, 120)}').items():
             with about("bounds"):
-                column = self[name]
+                column = schema[name]
             columns[name] = _with_bounds(column, columns[name], pair)
-        return Schema(tuple(columns.values()), self.nameless)
+        return cls(tuple(columns.values()), schema.nameless)
 
     def select(self, names: Container[str], declared: Container[str]) -> "Schema":
         """Return the schema of the columns in `names` alone, in their order here: what results keep.

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -122,37 +122,22 @@ def _negbinomial(mean: float, sd: float) -> Any:
     return stats.nbinom(mean * mean / (sd * sd - mean), mean / (sd * sd))
 
 
-def _bernoulli(p: float) -> Any:
-    return stats.bernoulli(p)
-
-
 def _integers(low: float, high: float) -> Any:
     return stats.randint(int(low), int(high) + 1)
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """How a law is written.
-
-    Attributes
-    ----------
-    make : callable
-    parameters : tuple of str
-    needed : int
-        How many of the parameters have no default.
-    ok : callable
-        Whether parameters are possible.
-    allowed : str
-    cut : bool
-        Whether `low` and `high` cut it off.
-    """
+    """How a law is written."""
 
     make: Callable[..., Any]
     parameters: tuple[str, ...]
     needed: int
+    """How many of the parameters have no default."""
     ok: Callable[[Mapping[str, float]], bool]
     allowed: str
     cut: bool = True
+    """Whether `low` and `high` cut it off."""
 
 
 def _whole(x: float) -> bool:
@@ -182,7 +167,7 @@ LAWS: dict[str, _Kind] = {
     "negbinomial": _Kind(
         _negbinomial, ("mean", "sd"), 2, lambda p: 0 < p["mean"] < p["sd"] ** 2, "0 < mean < sd^2"
     ),
-    "bernoulli": _Kind(_bernoulli, ("p",), 1, lambda p: 0 < p["p"] < 1, "0 < p < 1", cut=False),
+    "bernoulli": _Kind(stats.bernoulli, ("p",), 1, lambda p: 0 < p["p"] < 1, "0 < p < 1", cut=False),
     "integers": _Kind(
         _integers,
         ("low", "high"),
@@ -235,12 +220,12 @@ def described(name: str, description: Any, constant: bool = False) -> Callable[[
         return _shares(name, description, constant)
     given: tuple[Any, ...] = (description,) if isinstance(description, str) else description
     if not (isinstance(given, tuple) and given and isinstance(given[0], str)):
-        _fail(name, description, "the name of a law, a tuple of it and its parameters, or values and shares")
+        fail(name, description, "the name of a law, a tuple of it and its parameters, or values and shares")
     law, *rest = given
     if law == "quantiles":
         return _quantiles(name, rest)
     if law not in LAWS:
-        _fail(name, law, f"of a law among {', '.join(LAWS)}, quantiles")
+        fail(name, law, f"of a law among {', '.join(LAWS)}, quantiles")
     kind = LAWS[law]
     ends = ("low", "high") if kind.cut else ()
     if len(rest) == 1 and isinstance(rest[0], Mapping):
@@ -250,13 +235,13 @@ def described(name: str, description: Any, constant: bool = False) -> Callable[[
     known = set(parameters) <= {*kind.parameters, *ends} and len(rest) <= len(kind.parameters)
     if not known or not set(kind.parameters[: kind.needed]) <= set(parameters):
         wanted = ", ".join(kind.parameters) + "".join(f"[, {end}]" for end in ends)
-        _fail(name, law, f"given by {law!r} and {wanted}")
+        fail(name, law, f"given by {law!r} and {wanted}")
     if not all(is_finite(value) for value in parameters.values()):
-        _fail(name, law, "described by finite numbers")
+        fail(name, law, "described by finite numbers")
     cut = {end: float(parameters.pop(end)) for end in ends if end in parameters}
     whole = _DEFAULTS.get(law, {}) | {key: float(value) for key, value in parameters.items()}
     if not kind.ok(whole):
-        _fail(name, law, f"with {kind.allowed}")
+        fail(name, law, f"with {kind.allowed}")
     return _cut(name, law, kind, whole, cut) if cut else Law(kind.make(**whole))
 
 
@@ -286,7 +271,7 @@ def _cut(name: str, law: str, kind: _Kind, whole: dict[str, float], cut: Mapping
             best = made(solved.x)
             if best is not None and float(np.max(np.abs(miss(solved.x)))) < _MATCHED:
                 return best
-    _fail(name, law, f"a law with such a mean and sd between {low:g} and {high:g}, as 'beta' may have")
+    fail(name, law, f"a law with such a mean and sd between {low:g} and {high:g}, as 'beta' may have")
 
 
 def standardized(law: Callable[[Floats], Floats]) -> tuple[float, float]:
@@ -296,21 +281,17 @@ def standardized(law: Callable[[Floats], Floats]) -> tuple[float, float]:
     return mean, math.sqrt(float(WEIGHTS @ (values - mean) ** 2))
 
 
-def _fail(name: str, value: object, allowed: str) -> NoReturn:
-    fail(name, value, allowed)
-
-
 def _quantiles(name: str, rest: list[Any]) -> Quantiles:
     allowed = "described as in ('quantiles', {0: 18, 0.5: 40, 1: 90}): shares from 0 to 1, values that rise"
     if not (len(rest) == 1 and isinstance(rest[0], Mapping) and len(rest[0]) >= 2):
-        _fail(name, "quantiles", allowed)
+        fail(name, "quantiles", allowed)
     points = list(rest[0].items())
     if not all(is_finite(x) for point in points for x in point):
-        _fail(name, "quantiles", allowed)
+        fail(name, "quantiles", allowed)
     shares, values = (tuple(map(float, column)) for column in zip(*sorted(points), strict=True))
     rising = all(a <= b for a, b in zip(values, values[1:], strict=False)) and values[0] < values[-1]
     if not (shares[0] == 0 and shares[-1] == 1 and rising):
-        _fail(name, "quantiles", allowed)
+        fail(name, "quantiles", allowed)
     return Quantiles(shares, values)
 
 
@@ -321,10 +302,10 @@ def _shares(name: str, description: Mapping[Any, Any], constant: bool) -> Shares
     shares = list(description.values())
     enough = len(shares) > 1 or (constant and shares)
     if not (enough and (levels or numbers) and all(is_finite(s) and s > 0 for s in shares)):
-        _fail(name, description, allowed)
+        fail(name, description, allowed)
     total = math.fsum(shares)
     if abs(total - 1) > 0.01:
-        _fail(name, total, allowed)
+        fail(name, total, allowed)
     items = list(description.items()) if levels else sorted(description.items())
     upto = tuple(np.cumsum([share / total for _, share in items]).tolist())
     if levels:

@@ -114,7 +114,8 @@ def _monotone(
 
     def interval(a: iv.Interval) -> iv.Interval:
         with np.errstate(all="ignore"):
-            return iv.monotone(end, lo, hi)(a)
+            a = iv.within(a, lo, hi)
+            return end(a[0]), end(a[1])
 
     return Function(ufunc, interval)
 

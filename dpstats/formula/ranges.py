@@ -102,18 +102,6 @@ def ceil(a: Interval) -> Interval:
     return lo, hi
 
 
-def monotone(
-    f: Callable[[float], float], lo: float = -math.inf, hi: float = math.inf
-) -> Callable[[Interval], Interval]:
-    """Return the interval function of an increasing `f` with domain ``[lo, hi]``."""
-
-    def interval(a: Interval) -> Interval:
-        a = within(a, lo, hi)
-        return f(a[0]), f(a[1])
-
-    return interval
-
-
 def within(a: Interval, lo: float, hi: float) -> Interval:
     """Return the part of `a` in ``[lo, hi]``, or `ANYTHING` where there is none."""
     a = max(a[0], lo), min(a[1], hi)

@@ -337,6 +337,6 @@ class Scored(Mapped):
         f = self._frame
         X, Y = f.rows(X, Y)
         V, R = np.empty((len(X), f.W.shape[1])), np.empty((len(X), 1))
-        whiten(f, (math.inf, math.inf, True), X, np.ascontiguousarray(Y[:, :1]), V, R)
+        whiten(f, math.inf, X, np.ascontiguousarray(Y[:, :1]), V, R)
         offset = np.zeros(len(X)) if self._offset is None else Y[:, -1] - self._offset
         return V, np.column_stack([R, offset])

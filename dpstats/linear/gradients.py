@@ -193,29 +193,19 @@ class Gradients:
 
 @dataclass(frozen=True)
 class _Reference:
-    """What is known about the sum around a point.
-
-    Attributes
-    ----------
-    u : (k,) array
-    clip, reach : float
-    gradient : (k,) array
-        Sum at `u` over the rows that are not near the clip.
-    gram : (k, k) array
-        ``sum v v'`` over the rows whose products stay within the clip.
-    near : Rows
-        The rows near the clip.
-    rows : int
-        All rows.
-    """
+    """What is known about the sum around a point."""
 
     u: Floats
     clip: float
     reach: float
     gradient: Floats
+    """Sum at `u` over the rows that are not near the clip, (k,)."""
     gram: Floats
+    """``sum v v'`` over the rows whose products stay within the clip, (k, k)."""
     near: Rows
+    """The rows near the clip."""
     rows: int
+    """All rows."""
 
     def serves(self, u: Floats, clip: float) -> bool:
         return clip == self.clip and float(np.linalg.norm(u - self.u)) <= self.reach

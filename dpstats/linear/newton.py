@@ -300,12 +300,13 @@ def solved_results(
     method: str,
     design: Design,
     budget: BoundedBudget,
-    prepared: Prepared,
-    solved: Solved | None,
+    release: Prepared | Solved,
     cov_type: str,
     rounds: int | None = None,
 ) -> Results:
-    """The Results of a fit by :class:`Newton`, from its release; `solved` is None for a flat response."""
+    """The Results of a fit by :class:`Newton`, from its release, which has no fit for a flat response."""
+    solved = release if isinstance(release, Solved) else None
+    prepared = release if isinstance(release, Prepared) else release.prepared
     u, inference, variance, size = np.zeros(len(prepared.affine.columns)), None, 0.0, 1.0
     if solved is not None:
         u, variance, size = solved.coefficients, solved.residual2, solved.size

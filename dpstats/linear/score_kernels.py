@@ -38,12 +38,11 @@ _NOT_FAR = 0.4
 
 
 @kernel
-def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, V, R):
+def whitened(X, Y, columns, loc, inverse, W, low, high, radius, V, R):
     """Fill ``V`` with ``W' z`` and ``R`` with the standardised response, ``z`` moved into ``[low, high]``.
 
-    Rows of V are shortened to the norm `radius` (a row without a finite norm becomes 0), with `whole` their
-    responses by the same factor. R is then moved into ``[-ceiling, ceiling]``. V and R may be X and Y: a tile
-    is read before it is written.
+    Rows of V are shortened to the norm `radius` (a row without a finite norm becomes 0), their responses by
+    the same factor. V and R may be X and Y: a tile is read before it is written.
 
     Parameters
     ----------
@@ -54,15 +53,14 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, 
     loc, inverse : (q + 1,) float arrays
     W : (q, k) float array
     low, high : (q,) float arrays
-    radius, ceiling : float
-    whole : bool
+    radius : float
     V : (n, k) float array
     R : (n, 1) float array
     """
     k = W.shape[1]
     z, v, norm2 = np.empty((columns.size, TILE)), np.empty((k + 1, TILE)), np.empty(TILE)
     for start in range(0, len(X), TILE):
-        rows = _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2)
+        rows = _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, z, v, norm2)
         for t in range(rows):
             for a in range(k):
                 V[start + t, a] = v[a, t]
@@ -70,7 +68,7 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, 
 
 
 @kernel
-def _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2):
+def _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, z, v, norm2):
     """Fill `v` with what `whitened` makes of a tile, transposed, response last; return its number of rows."""
     q, k = W.shape
     rows = min(TILE, len(X) - start)
@@ -86,9 +84,8 @@ def _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, ceiling, 
             factor = radius / np.sqrt(norm2[t]) if finite else 1.0
             for a in range(k):
                 v[a, t] = v[a, t] * factor if finite else 0.0
-            if whole:
-                r *= factor
-        v[k, t] = min(max(r, -ceiling), ceiling)
+            r *= factor
+        v[k, t] = r
     return rows
 
 

@@ -65,11 +65,9 @@ class Whitened(Mapped):
     ----------
     blocks : iterable of (X, Y)
     frame : Frame
-    radius, ceiling : float
-        Norm to which rows of V are shortened, and limit of ``|Y|``.
-    whole : bool
-        Whether the response of a row is shortened by the same factor, so that a linear relation stays what it
-        is.
+    radius : float
+        Norm to which rows of V are shortened, and their responses by the same factor, so that a linear
+        relation stays what it is.
     last : bool
         Whether `blocks` are not needed any more: those of a design in memory are written over.
     """
@@ -79,13 +77,10 @@ class Whitened(Mapped):
         blocks: Source,
         frame: Frame,
         radius: float = math.inf,
-        ceiling: float = math.inf,
-        whole: bool = True,
         last: bool = False,
     ) -> None:
         super().__init__(blocks)
-        self._frame, self.last = frame, last
-        self._limits = radius, ceiling, whole
+        self._frame, self._radius, self.last = frame, radius, last
 
     def __iter__(self) -> Iterator[Block]:
         blocks = self._blocks
@@ -105,15 +100,12 @@ class Whitened(Mapped):
         return X if X.shape[1] == k else empty(len(X), k), Y if Y.shape[1] == 1 else empty(len(Y), 1)
 
     def _fill(self, X: Floats, Y: Floats, V: Floats, R: Floats) -> Block:
-        whiten(self._frame, self._limits, X, Y, V, R)
+        whiten(self._frame, self._radius, X, Y, V, R)
         return V, R
 
 
-def whiten(
-    frame: Frame, limits: tuple[float, float, bool], X: Floats, Y: Floats, V: Floats, R: Floats
-) -> None:
-    """Write whitened rows and standardised responses into V and R, limited as :class:`Whitened` says:
-    `radius`, `ceiling`, `whole`."""
+def whiten(frame: Frame, radius: float, X: Floats, Y: Floats, V: Floats, R: Floats) -> None:
+    """Write whitened rows and standardised responses into V and R, shortened as :class:`Whitened` says."""
     a = frame.affine
-    given = a.columns, a.loc, 1 / a.scale, frame.W, frame.low, frame.high, *limits
+    given = a.columns, a.loc, 1 / a.scale, frame.W, frame.low, frame.high, radius
     in_pieces(len(X), lambda i: kernels.whitened(X[i], Y[i], *given, V[i], R[i]))

@@ -258,30 +258,20 @@ class _Release:
 
 @dataclass(frozen=True)
 class _DrawnBudget:
-    """Public facts.
-
-    Attributes
-    ----------
-    rows : int
-        Handed in.
-    columns : _Columns
-    eps_centre, eps_point : float
-        Budgets of the median of a column and of all rounds.
-    directions : (k, d) ndarray
-    half_width : HalfWidth or None
-        Of each column.
-    eps_unit : float
-        Budget of the spread of a column, from which its half-widths are made; 0 where the scales are such.
-    """
+    """Public facts."""
 
     guarantee: Guarantee
     rows: int
     columns: _Columns
     eps_centre: float
+    """Of the median of a column."""
     eps_point: float
+    """Of all rounds."""
     directions: np.ndarray
     half_width: HalfWidth | None
+    """Of each column."""
     eps_unit: float
+    """Of the spread of a column, from which its half-widths are made; 0 where the scales are such."""
 
 
 def _drawn_budget(

@@ -283,8 +283,6 @@ def largest(rule: Rule, cost: Fraction, delta: Fraction) -> tuple[float, float]:
         return left, left_delta
     if rule == "zcdp":
         top = max(2.0, 2 * left)
-        while pure_rho(top) < left:
-            top *= 2
         eps: float = brentq(lambda e: pure_rho(e) - left, 0.0, top, xtol=5e-324, rtol=4 * ULP, maxiter=500)
     else:
         half = math.sqrt(left) / 2

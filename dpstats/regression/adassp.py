@@ -148,16 +148,8 @@ def _budget(
     return _Budget(guarantee, mus, public, stages(mus, standardize, call.unit), standardize, clip, cov_type)
 
 
-@dataclass(frozen=True)
-class _Release:
-    """What the mechanism releases; without a fit for a flat response."""
-
-    prepared: Prepared
-    solved: Solved | None
-
-
-def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
-    """The mechanism: rows in, released values out.
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> Prepared | Solved:
+    """The mechanism: rows in, released values out, without a fit for a flat response.
 
     Notes
     -----
@@ -168,16 +160,16 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """
     fit = Newton("adassp", blocks, budget, _RELATIVE, 1, rng)
     if fit.prepared.flat_response:
-        return _Release(fit.prepared, None)
+        return fit.prepared
     if budget.mus["first rounds"]:
         fit.guess_limit()
         fit.rounds(_FIRST, "first rounds")
     fit.limit()
     fit.gram()
     fit.rounds(1, "rounds")
-    return _Release(fit.prepared, fit.finish())
+    return fit.finish()
 
 
-def _results(design: Design, budget: _Budget, release: _Release) -> Results:
+def _results(design: Design, budget: _Budget, release: Prepared | Solved) -> Results:
     """Results from the release alone."""
-    return solved_results("AdaSSP", design, budget, release.prepared, release.solved, budget.cov_type)
+    return solved_results("AdaSSP", design, budget, release, budget.cov_type)

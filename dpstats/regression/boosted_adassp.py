@@ -162,16 +162,8 @@ def _budget(
     return _Budget(*given, first, total - first, cov_type)
 
 
-@dataclass(frozen=True)
-class _Release:
-    """What the mechanism releases; without a fit for a flat response."""
-
-    prepared: Prepared
-    solved: Solved | None
-
-
-def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
-    """The mechanism: rows in, released values out.
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> Prepared | Solved:
+    """The mechanism: rows in, released values out, without a fit for a flat response.
 
     Notes
     -----
@@ -182,7 +174,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """
     fit = Newton("boosted_adassp", blocks, budget, _RELATIVE, budget.averaged, rng)
     if fit.prepared.flat_response:
-        return _Release(fit.prepared, None)
+        return fit.prepared
     if budget.first and budget.standardize:
         fit.guess_limit()
         fit.rounds(budget.first, "first rounds")
@@ -191,11 +183,10 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     if not budget.standardize:
         fit.rounds(budget.first, "first rounds")
     fit.rounds(budget.averaged, "rounds")
-    return _Release(fit.prepared, fit.finish())
+    return fit.finish()
 
 
-def _results(design: Design, budget: _Budget, release: _Release) -> Results:
+def _results(design: Design, budget: _Budget, release: Prepared | Solved) -> Results:
     """Results from the release alone."""
     rounds = budget.first + budget.averaged
-    given = design, budget, release.prepared, release.solved, budget.cov_type
-    return solved_results("BoostedAdaSSP", *given, rounds=rounds)
+    return solved_results("BoostedAdaSSP", design, budget, release, budget.cov_type, rounds)

@@ -149,20 +149,13 @@ def _budget(design: Design, call: Call, rows: int | None, *, c: float, rounds: i
 
 @dataclass(frozen=True)
 class _Release:
-    """What the mechanism releases.
-
-    Attributes
-    ----------
-    prepared : Prepared
-    rounds : Rounds or None
-        Of Huber's loss, from least squares; None for a flat response.
-    sigma : float
-        Residual scale, in standardised units.
-    """
+    """What the mechanism releases, without rounds for a flat response."""
 
     prepared: Prepared
     rounds: Rounds | None
+    """Of Huber's loss, from least squares."""
     sigma: float
+    """Residual scale, in standardised units."""
 
 
 def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:

@@ -209,24 +209,14 @@ def _budget(
 
 @dataclass(frozen=True)
 class _Release:
-    """What the mechanism releases.
-
-    Attributes
-    ----------
-    prepared : Prepared
-        Count, standardisation, whitening and first fit.
-    rounds : Rounds or None
-        None for a flat response.
-    winsorized : bool
-        Whether columns have limits, for predictions at least.
-    size : float
-        About the mean number of rows of a unit.
-    """
+    """What the mechanism releases, without rounds for a flat response."""
 
     prepared: Prepared
     rounds: Rounds | None
     winsorized: bool
+    """Whether columns have limits, for predictions at least."""
     size: float = 1.0
+    """About the mean number of rows of a unit."""
 
 
 def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:

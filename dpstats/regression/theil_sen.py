@@ -112,30 +112,24 @@ def theil_sen(
 
 @dataclass(frozen=True)
 class _Budget:
-    """Everything public.
-
-    Attributes
-    ----------
-    points : (float, float) or None
-        Where the line is estimated; None for private points.
-    response : (float, float) or None
-        Bounds of the response.
-    eps_test, eps_centre, eps_distance, eps_median : float
-        Budget of the number of pairs, of the points, of each median.
-    least : float
-        Pairs that a matching must have.
-    """
+    """Everything public."""
 
     guarantee: Guarantee
     rows: int
     matchings: int
     points: tuple[float, float] | None
+    """Where the line is estimated; None for private points."""
     response: tuple[float, float] | None
+    """Bounds of the response."""
     eps_test: float
+    """Of the number of pairs."""
     eps_centre: float
+    """Of the points, as `eps_distance`."""
     eps_distance: float
     eps_median: float
+    """Of each median."""
     least: float
+    """Pairs that a matching must have."""
 
 
 def _budget(design: Design, call: Call, rows: int, *, matchings: int) -> _Budget:

@@ -110,14 +110,7 @@ class GroupedResults(Tabled, Registered, Many):
 
         If all groups failed it has no columns: the names of the estimates come with the results.
         """
-        rows = [
-            self.results[level].estimates if level in self.results else [np.nan] * len(self.names)
-            for level in self.levels
-        ]
-        index = pd.Index(list(self.levels), name=self.by)
-        return pd.DataFrame(
-            np.array(rows).reshape(len(self.levels), len(self.names)), index=index, columns=list(self.names)
-        )
+        return self._table({level: fit.estimates for level, fit in self.results.items()}, np.nan)
 
     @property
     def determined(self) -> pd.DataFrame:
@@ -125,11 +118,13 @@ class GroupedResults(Tabled, Registered, Many):
 
         A DataFrame of bool with a row for each group; True for a group that failed, which has no estimate.
         """
-        rows = [self.results[level]._determined() if level in self.results else [True] * len(self.names)
-                for level in self.levels]  # fmt: skip
-        index = pd.Index(list(self.levels), name=self.by)
-        shape = (len(self.levels), len(self.names))
-        return pd.DataFrame(np.array(rows, bool).reshape(shape), index=index, columns=list(self.names))
+        return self._table({level: fit._determined() for level, fit in self.results.items()}, True)
+
+    def _table(self, found: Mapping[Any, np.ndarray], failed: Any) -> pd.DataFrame:
+        names, index = list(self.names), pd.Index(list(self.levels), name=self.by)
+        rows = [found.get(level, [failed] * len(names)) for level in self.levels]
+        values = np.array(rows, type(failed)).reshape(len(index), len(names))
+        return pd.DataFrame(values, index=index, columns=names)
 
     @guarded
     def tidy(self, alpha: float | None = None, exponentiate: bool = False) -> pd.DataFrame:

@@ -118,9 +118,7 @@ class Cut(clusters.ClusterSource):
         return self.engine
 
     _blocks = staticmethod(clusters.DaskSource._blocks)
-    _pieces, _piece, _taken = (
-        staticmethod(getattr(clusters.DaskSource, name)) for name in ("_pieces", "_piece", "_taken")
-    )
+    _pieces, _piece = (staticmethod(getattr(clusters.DaskSource, name)) for name in ("_pieces", "_piece"))
 
     def _batches(self, names, coded):
         yield from (clusters._pandas_batch(names, part) for part in self.parts)

@@ -237,17 +237,23 @@ RELEASES = {
 }  # fmt: skip
 
 
-def moves_by(name, monkeypatch, parts):
-    """The largest norm of what one row adds, and what the noise is for."""
-    release, _ = RELEASES[name]
-    seen = []
+def noiseless(monkeypatch):
+    """A list to which releases, from now on without noise, add their sensitivities."""
+    paid = []
 
-    def noiseless(total, sensitivity, mu, rng):
-        seen.append(sensitivity)
+    def release(total, sensitivity, mu, rng):
+        paid.append(sensitivity)
         return np.array(total, float)
 
     for noise in ("gaussian", "symmetric_gaussian"):
-        monkeypatch.setattr(glm_scores, noise, noiseless)
+        monkeypatch.setattr(glm_scores, noise, release)
+    return paid
+
+
+def moves_by(name, monkeypatch, parts):
+    """The largest norm of what one row adds, and what the noise is for."""
+    release, _ = RELEASES[name]
+    seen = noiseless(monkeypatch)
     V, R = rows(parts.counts, 200)
     # far out, against what the model says, and just inside the limits
     far = [[30.0, 0, 0], [-30.0, 0, 0], [5.0, 5.0, 0], [1.0, 0, 0], [0.05, 0.0, 0.0], [2.5, 0.0, 1.25]]
@@ -313,14 +319,7 @@ def test_noise_has_the_size_of_the_sensitivity(name):
 def test_exact_divergence_of_a_round_on_a_small_domain(counts, monkeypatch):
     """All data sets of up to two rows from a small domain, and all rows one may add: the hockey-stick
     divergence of Gaussian noise between neighbours is at most the guarantee, and some pair comes near it."""
-    paid = []
-
-    def noiseless(total, sensitivity, mu, rng):
-        paid.append(sensitivity)
-        return np.array(total, float)
-
-    for noise in ("gaussian", "symmetric_gaussian"):
-        monkeypatch.setattr(glm_scores, noise, noiseless)
+    paid = noiseless(monkeypatch)
     parts, mu = (COUNTS if counts else SHARES), 0.7
     covariates = list(itertools.product([-9.0, 0.3, 1.0], [0.0, 2.0]))
     domain = [(v, y) for v in covariates for y in ((0.0, 1.0, 7.0, 1e9) if counts else (0.0, 1.0))]

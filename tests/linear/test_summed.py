@@ -120,20 +120,25 @@ def test_noise_of_gram_matrices_has_room_for_rounding(monkeypatch):
     assert seen == [(1 + SUMMATION) * 4.0]
 
 
-@pytest.mark.slow
-def test_no_unit_moves_a_release_by_more_than_its_noise_is_for(monkeypatch):
-    """Every step of the rounds, before its noise, with and without a unit; sums are of whole numbers."""
+def watched(monkeypatch):
+    """What the next step releases, without noise, and the sensitivity that its noise is for."""
     moved = {}
 
     def centre(total, sensitivity, mu, rng):
         moved["value"], moved["allowed"] = np.atleast_1d(np.asarray(total, float)), sensitivity
         return total
 
-    for module in (summed, loss.product_gradient.__globals__):
-        names = vars(module) if not isinstance(module, dict) else module
+    for names in (vars(summed), loss.product_gradient.__globals__):
         for name in ("gaussian", "symmetric_gaussian"):
             if name in names:
                 monkeypatch.setitem(names, name, centre)
+    return moved
+
+
+@pytest.mark.slow
+def test_no_unit_moves_a_release_by_more_than_its_noise_is_for(monkeypatch):
+    """Every step of the rounds, before its noise, with and without a unit; sums are of whole numbers."""
+    moved = watched(monkeypatch)
     base = [np.array([[1.0, 2.0, 3.0], [0.0, 1.0, -1.0]]), np.array([[2.0, 0.0, 1.0]])]
     squared, huber = loss.Squared(1.0), loss.Huber(0.7)
     edges = np.array([90, 95, 100, 105])
@@ -211,16 +216,7 @@ def test_answers_have_the_scores_of_their_model(family, monkeypatch):
 @pytest.mark.parametrize("family", [Binomial(), Counts()])
 @pytest.mark.slow
 def test_no_unit_of_answers_moves_a_release_by_more_than_its_noise_is_for(family, monkeypatch):
-    moved = {}
-
-    def centre(total, sensitivity, mu, rng):
-        moved["value"], moved["allowed"] = np.atleast_1d(np.asarray(total, float)), sensitivity
-        return total
-
-    for names in (vars(summed), loss.product_gradient.__globals__):
-        for name in ("gaussian", "symmetric_gaussian"):
-            if name in names:
-                monkeypatch.setitem(names, name, centre)
+    moved = watched(monkeypatch)
     squared = loss.Squared(1.0)
     steps = {
         "score": lambda rows: squared.score(rows, U, 1.5, 1.0, None),
