@@ -111,7 +111,7 @@ def _check_responses(lhs: ParseNode, formula: str) -> None:
 
 
 def _unparsable(formula: str, why: str) -> FormulaError:
-    hint = " Powers and crossings are written **, not ^." if "^" in formula else ""
+    hint = " Crossings are written (a + b)**2, not ^, and the power of a column I(age**2)." * ("^" in formula)
     # patsy reads these names as numbers
     if named := re.search(r"(?<![\w.'\"])(inf|infinity|nan)(?![\w.('\"])", formula, re.IGNORECASE):
         hint += f" A column of the name {named[0]} is written Q('{named[0]}')."
@@ -133,6 +133,8 @@ class _Evaluator(Evaluator):
                 if node.type == "-" and len(node.args) == 2:
                     self._check_minus(*node.args)
                 self._done[id(node)] = super().eval(node, require_evalexpr=False)
+                if node.type == "**":
+                    self._check_power(node.args[0])
         return self._done[id(tree)]
 
     def eval(self, tree: ParseNode, require_evalexpr: bool = True) -> Any:
@@ -142,6 +144,16 @@ class _Evaluator(Evaluator):
         if isinstance(result, ModelDesc):
             raise patsy.PatsyError("~ can only be used once, and only at the top level", tree)
         return result
+
+    def _check_power(self, base: ParseNode) -> None:
+        """A sum of terms is crossed with itself: ``age**2`` would be ``age``, without a word."""
+        terms = self.eval(base).terms
+        if len(terms) == 1:
+            name = ":".join(factor.name() for factor in terms[0].factors) or "1"
+            raise FormulaError(
+                f"the formula crosses {name!r} with itself, which is {name!r} again; the power of a column is "
+                "written I(age**2)."
+            )
 
     def _check_minus(self, *sides: ParseNode) -> None:
         """Nothing is taken away but what is there, or a column: ``z - z.mean()`` is not meant to be ``z``."""

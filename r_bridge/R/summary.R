@@ -72,7 +72,10 @@ print.summary.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L),
   print_title(x, x$offset)
   cat("Coefficients:\n")
   rownames(x$coefficients) <- with_limits(rownames(x$coefficients), x$limited)
-  print_coefficients(x$coefficients, x$confint, digits, signif.stars, ...)
+  # of a column that has left the model there is no estimate
+  left <- !x$determined & x$coefficients[, 1] == if (isTRUE(x$exponentiate)) 1 else 0
+  x$coefficients[left, 1] <- NA
+  print_coefficients(x$coefficients, x$confint, digits, signif.stars, !all(x$determined), ...)
   cat("\n")
   print_released(x$released, digits, x$cov_type, unit = x$guarantee$unit, method = x$method)
   print_sentences(c(if (isTRUE(x$exponentiate)) exponentiated, if (!all(x$determined)) legend(length(x$determined)), x$coverage, promise(x$guarantee)))
@@ -127,13 +130,15 @@ print_title <- function(x, offset) {
   cat("\n")
 }
 
-# Columns that nobody could fill are left out; the sentence below the table says why they are not there. So are the
-# intervals where they would not fit on the line of a table with tests.
-print_coefficients <- function(table, confint, digits, signif.stars, ...) {
+# Columns that nobody could fill are left out, unless that is because nothing is determined (`lost`); the sentence below the
+# table says why they are not there. So are the intervals where they would not fit on the line of a table with tests.
+print_coefficients <- function(table, confint, digits, signif.stars, lost, ...) {
   table[, 1] <- zapped(table[, 1])
-  tested <- !all(is.na(table[, 3]))
-  spread <- table[, c(TRUE, !all(is.na(table[, 2])), FALSE, FALSE), drop = FALSE]
-  ends <- confint[, !apply(is.na(confint), 2, all), drop = FALSE]
+  table[is.na(table)] <- NA
+  confint[is.na(confint)] <- NA
+  tested <- lost || !all(is.na(table[, 3]))
+  spread <- table[, c(TRUE, lost || !all(is.na(table[, 2])), FALSE, FALSE), drop = FALSE]
+  ends <- confint[, lost | !apply(is.na(confint), 2, all), drop = FALSE]
   tests <- table[, c(FALSE, FALSE, tested, tested), drop = FALSE]
   text <- coefficient_lines(cbind(spread, ends), tests, digits, signif.stars, ...)
   if (tested && ncol(ends) && max(nchar(text)) > getOption("width")) {

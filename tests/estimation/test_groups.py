@@ -271,3 +271,13 @@ def test_a_column_without_categories_is_named():
     for formula in ("y ~ q", "y ~ C(q)"):
         with pytest.raises(dpstats.errors.SchemaError, match="column 'q'.*levels="):
             dpstats.ols(formula, data, eps=1)
+
+
+@pytest.mark.parametrize("formula", ["y ~ x + g", "y ~ x*g", "y ~ I(g)"])
+def test_a_formula_does_not_have_the_column_of_the_groups(formula):
+    """It is constant in each group: every fit lacked it, or hid it, after the charge."""
+    ledger = dpstats.Ledger(":memory:", eps=2, delta=1e-5)
+    with pytest.raises(dpstats.FormulaError, match="'g', which is constant in each group"):
+        dpstats.ols(formula, DATA, eps=1, ledger=ledger, **CALL)
+    assert ledger.remaining() == (2, 1e-5)
+    assert list(dpstats.ols("y ~ .", DATA, eps=2, **CALL).names) == ["Intercept", "x"]

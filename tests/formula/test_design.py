@@ -249,6 +249,15 @@ def test_what_is_not_there_is_not_taken_away(formula):
         design_of(formula)
 
 
+@pytest.mark.parametrize("formula", ["y ~ x**2", "y ~ z + (x)**3", "y ~ (x:z)**2", "y ~ I(x)**2"])
+def test_a_term_is_not_crossed_with_itself(formula):
+    """patsy reads ``x**2`` as ``x``, and so does R: a parabola was a line, and charged."""
+    with pytest.raises(FormulaError, match=r"crosses .* the power of a column is written I\(age\*\*2\)"):
+        design_of(formula)
+    with pytest.raises(FormulaError, match=r"I\(age\*\*2\)"):
+        design_of("y ~ x^2")
+
+
 @pytest.mark.parametrize("formula", ["y ~ y", "y ~ x*y", "np.log(y) ~ x + np.log( y )"])
 def test_a_response_is_no_predictor(formula):
     """It would explain itself, with an R-squared of 1 (R leaves it out, with a warning)."""

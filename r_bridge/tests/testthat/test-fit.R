@@ -80,6 +80,18 @@ test_that("an interval that is the whole line determines nothing", {
   expect_identical(determined(made_fit(interval = interval)), c(FALSE, TRUE, TRUE))
 })
 
+test_that("what is not determined has NA, and what has left the model no estimate either", {
+  rows_of <- function(fit) {
+    text <- utils::capture.output(print(summary(fit)))
+    strsplit(trimws(text[match("Coefficients:", text) + 2:4]), " +")
+  }
+  nothing <- rows_of(made_fit(cov = matrix(NA_real_, 3, 3)))
+  expect_identical(nothing[[2]], c("x", "3.25", rep("NA", 5)))
+  left <- rows_of(made_fit(cov = diag(c(4, 0.25, NA)), coefficients = c("(Intercept)" = -12.5, x = 3.25, gb = 0)))
+  expect_identical(left[[3]], c("gb", rep("NA", 6)))
+  expect_identical(left[[2]][1:3], c("x", "3.25", "0.50"))
+})
+
 test_that("noise quantiles agree with simulation and with closed forms", {
   # P(E exp(-L) > c) for a rate so large that L is 0
   expect_equal(noise_quantile(1e6, 0.05), -log(0.05), tolerance = 1e-4)
