@@ -20,21 +20,31 @@ hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("fixed")
 
 
+_ASKED = set()
+"""Packages of R that the tests of this run need."""
+
+
 @functools.cache
+def _not_loaded(packages):
+    """Those packages that R cannot load, or None if it cannot be asked."""
+    # one process for all of them: what they have in common is loaded once
+    code = "cat(Filter(function(p) !requireNamespace(p, quietly = TRUE), commandArgs(TRUE)), sep = ', ')"
+    command = [shutil.which("Rscript"), "--vanilla", "-e", code, *sorted(packages)]
+    found = subprocess.run(command, capture_output=True, check=False)
+    return None if found.returncode else found.stdout.decode(errors="replace").split(", ")
+
+
 def _r_lacks(*packages):
     """Why R cannot load the packages, or an empty string."""
-    rscript = shutil.which("Rscript")
-    if rscript is None:
+    if shutil.which("Rscript") is None:
         return "R is not installed"
     if not packages:
         return ""
-    # one process for all of them: what they have in common is loaded once
-    code = "cat(Filter(function(p) !requireNamespace(p, quietly = TRUE), commandArgs(TRUE)), sep = ', ')"
-    found = subprocess.run([rscript, "--vanilla", "-e", code, *packages], capture_output=True, check=False)
-    if found.returncode:
+    not_loaded = _not_loaded(frozenset(_ASKED).union(packages))
+    if not_loaded is None:
         return f"R cannot be asked for {', '.join(packages)}"
-    missing = found.stdout.decode(errors="replace")
-    return f"R cannot load: {missing}" if missing else ""
+    missing = [package for package in packages if package in not_loaded]
+    return f"R cannot load: {', '.join(missing)}" if missing else ""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -111,5 +121,9 @@ def pytest_collection(session):
 
 
 def pytest_collection_finish(session):
+    for item in session.items:
+        _ASKED.update(*(marker.args for marker in item.iter_markers("r")))
+        if item.get_closest_marker("mrfdepth") is not None:
+            _ASKED.add("mrfDepth")
     gc.freeze()
     gc.enable()

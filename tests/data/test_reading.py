@@ -14,6 +14,7 @@ import pickle
 import warnings
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from types import SimpleNamespace
 
 import narwhals as nw
@@ -26,6 +27,7 @@ import dpstats.data.sources
 from dpstats import bridge as _bridge
 from dpstats.data import columns as _columns
 from dpstats.data import values as _values
+from dpstats.data.batches import Source
 from dpstats.data.groups import GroupedRows, group_levels
 from dpstats.data.guessed import check_duckdb
 from dpstats.data.schema import Schema
@@ -333,9 +335,14 @@ def design_of(formula, schema):
     return Design.from_formula(formula, schema)
 
 
+def opened(data):
+    """The source that it is, or that of the data."""
+    return data if isinstance(data, Source) else open_source(data)
+
+
 def looked_at(data, formula, levels, bounds):
     """The pickle of the design, or the error, and the rows but the odd one by number."""
-    source = open_source(data)
+    source = opened(data)
     try:
         schema = Schema.of(source, levels=levels, bounds=bounds)
         design = design_of(formula, schema)
@@ -353,19 +360,19 @@ def everything(source_name, value, tmp_path):
     if source_name == "arrow reader":  # can be read once
         table = data.read_all()
         sources = (pa.RecordBatchReader.from_batches(table.schema, table.to_batches(4)) for _ in iter(int, 1))
-    else:
-        sources = itertools.repeat(data)
+    else:  # files are read anew at each pass; of a column in memory its form may be kept
+        sources = itertools.repeat(open_source(data) if isinstance(data, Path) else data)
     found = {
         part: (groups if part == "group" else looked_at)(next(sources), *options)
         for part, options in parts_of(source_name).items()
     }
-    found["number of rows"] = sum(batch.rows for batch in open_source(next(sources)).batches(()))
+    found["number of rows"] = sum(batch.rows for batch in opened(next(sources)).batches(()))
     return found
 
 
 def groups(data, formula, levels, bounds):
     """The rows of each group by k, and by g, without the odd one."""
-    source = open_source(data)
+    source = opened(data)
     schema = Schema.of(source, levels=levels, bounds=bounds)
     design = design_of(formula, schema)
     found = []
@@ -419,6 +426,8 @@ UNTYPED = ("pandas", "pandas objects", "dict of lists", "dict of object arrays",
 @pytest.mark.parametrize("source", SOURCES)
 def test_an_odd_record_changes_no_other(source, tmp_path, small_batches):
     oddities = SOME.get(source, ODDITIES)
+    if source == "dict of masked arrays":  # whose odd value is behind the mask
+        oddities = oddities[:1]
     if source.startswith("csv"):  # of those that are the same text, one
         oddities = {field(value): value for value in oddities}.values()
     assert differences(source, tmp_path, [*oddities, Rude()] if source in UNTYPED else oddities) == []

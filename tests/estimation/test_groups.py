@@ -208,6 +208,7 @@ def test_when_no_group_has_enough_rows_nothing_is_charged():
     assert ledger.remaining("substitution")[0] == pytest.approx(2)
 
 
+@pytest.mark.slow
 def test_two_threads_have_workers_of_their_own(monkeypatch):
     """Both are ready before either starts a process: what a worker runs must not be what another call has."""
     both, real = threading.Barrier(2), _groups.ProcessPoolExecutor

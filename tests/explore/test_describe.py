@@ -447,6 +447,7 @@ class TestRefused:
         assert "may go unseen" in str(of_one)
         assert "go unseen" not in str(dpstats.describe(frame, ["x", "y"], eps=2, bounds=bounds, seed=1))
 
+    @pytest.mark.slow
     def test_missing_values_of_the_table_are_those_of_tidy(self):
         """Where noise hides them the table has the upper end of the interval, of numbers and of levels; which
         holds as often as it says. False alarm 1e-6."""

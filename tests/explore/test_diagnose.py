@@ -201,6 +201,7 @@ class TestShares:
         table_ = found.frames()["calibration"]
         assert np.all((table_["observed"] - table_["predicted"]).abs() < 5 * table_["std.error"] + 0.02)
 
+    @pytest.mark.slow
     def test_a_right_model_looks_calibrated(self):
         """Noise of the predicted shares, too, is in the standard errors: of 400 tenths no more miss than of
         intervals that hold in 95 % (false alarm 1e-6), and shares rise with the predictions."""
@@ -484,6 +485,7 @@ def test_other_columns_of_the_data_are_not_among_all_others_of_the_fit():
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["ols", "logit", "poisson"])
 def test_rows_far_out_make_no_warning(family):
     """In any piece of a block: the last ones are another thread's."""

@@ -815,6 +815,7 @@ def test_everything_with_a_name_or_a_shape_comes_from_the_schema(one, other, for
         assert getattr(designs[0], fact) == getattr(designs[1], fact)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(dirty_frames(), st.sampled_from(LEARNERS + CODE))
 def test_a_refusal_does_not_depend_on_the_data(data, text):

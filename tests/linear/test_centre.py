@@ -57,6 +57,7 @@ def binomial(k, mean):
     return (1 - part) * stats.binom.pmf(k, low, 0.25) + part * stats.binom.pmf(k, low + 1, 0.25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("law", "dispersion", "left"),
     [(poisson, 1.0, 1 / 3), (binomial, 0.75, 1 / 3), (negative_binomial, 1.5, 2 / 3)],

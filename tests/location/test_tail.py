@@ -41,6 +41,7 @@ def test_what_a_limit_removes_is_within_the_bound(law, side):
         assert abs(limit.removed - removed) <= limit.bias + 2.5 * limit.tau / n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", [1, -1])
 def test_the_bound_allows_for_tails_that_two_cells_do_not_show(side):
     """Of 2,500 sizes of firms half of the mean lies beyond the last cell that visibly holds rows. What the

@@ -49,6 +49,7 @@ def test_a_score_that_counts_for_too_much_is_caught():
     assert worst(0.5, sensitivity=4.0) > 1.5
 
 
+@pytest.mark.slow
 def test_places_are_drawn_by_these_weights_and_uniformly_within_a_gap():
     """20,000 draws; each of the two tests has a false alarm of 1e-6."""
     keys, ties = np.array([2, 3, 7]), np.array([5, 9, 9])

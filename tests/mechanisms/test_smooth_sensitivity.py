@@ -203,6 +203,7 @@ def edge_violations(margin, room, *size):
     return worse
 
 
+@pytest.mark.slow
 def test_margin_has_sensitivity_one_where_the_last_digit_decides():
     """An auditor's sequences: without the allowance one record moved the margin by 2."""
     assert edge_violations(ss.truncated, 2.0**-36) == 0
@@ -211,6 +212,7 @@ def test_margin_has_sensitivity_one_where_the_last_digit_decides():
     assert edge_violations(ss.truncated, 2.0**-12, 2.0**26) == 0
 
 
+@pytest.mark.slow
 def test_a_margin_that_is_compared_as_rounded_is_caught():
     def rounded(A, K, beta):
         decay, r = np.exp(-beta * np.arange(K)), -1

@@ -98,11 +98,11 @@ class Transcript:
 
         return mock.patch.object(target, attribute, step)
 
-    def wherever(self, home, attribute, *how):
+    def wherever(self, modules, home, attribute, *how):
         """Wrapped in its module and wherever it is imported to."""
         real = getattr(home, attribute)
-        for name, module in list(sys.modules.items()):
-            if name.startswith("dpstats.") and vars(module).get(attribute) is real:
+        for module in modules:
+            if vars(module).get(attribute) is real:
                 yield self.wrapped(module, attribute, *how)
 
     @contextlib.contextmanager
@@ -138,6 +138,7 @@ class Transcript:
         yield self.wrapped(
             _rank_interval.RankInterval, "release", lambda interval, x, centre, rng: (interval, centre)
         )
+        modules = [module for name, module in list(sys.modules.items()) if name.startswith("dpstats.")]
         for home, name, facts in (
             (noise, "discrete_laplace", lambda value, eps, rng: eps),
             (exponential, "quantile", lambda x, q, eps, rng, **more: (q, eps, *more.items())),
@@ -151,7 +152,7 @@ class Transcript:
             (rounds, "choose", lambda scores, width, eps, rng: (len(scores), width, eps)),
             (deep_line, "deep_line", lambda x, y, eps, candidates, rng: (eps, len(candidates.pieces))),
         ):
-            yield from self.wherever(home, name, facts)
+            yield from self.wherever(modules, home, name, facts)
         # public: they may depend on what was released, and on coins
         yield self.wrapped(
             _deep_point, "candidates", lambda centre, least, box, rng: (tuple(centre), least, np.shape(box))
@@ -278,9 +279,11 @@ def replayed(case):
 
 
 @pytest.fixture(autouse=True)
-def fits_are_made_before():
-    for name in FITTED:
-        fitted(name)
+def fit_is_made_before(request):
+    """That which is diagnosed: its steps are none of the transcript's."""
+    case = getattr(request.node, "callspec", None) and request.node.callspec.params.get("case")
+    if case in EXPLORED and case != "describe":
+        fitted(case.removeprefix("diagnose, "))
 
 
 @pytest.mark.slow

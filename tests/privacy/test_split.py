@@ -30,7 +30,7 @@ def gaussian(eps, delta):
 
 @pytest.mark.parametrize("rule", FILTERS)
 @pytest.mark.parametrize("total", [(0.1, 1e-9), (1, 1e-6), (8, 1e-5)])
-@pytest.mark.parametrize("parts", [1, 3, 7, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("parts", [1, 3, *(pytest.param(parts, marks=pytest.mark.slow) for parts in (7, 50))])
 def test_the_parts_fit_and_no_more(rule, total, parts):
     ledger = Ledger(":memory:", eps=total[0], delta=total[1], composition=rule)
     budgets = split(total[0], parts, rule, total[1])

@@ -15,10 +15,11 @@ SOURCE = Path(__file__).parents[2] / "r_bridge"
 check = runpy.run_path(str(SOURCE.parent / "tools" / "check_r.py"))
 environment, r = check["environment"], check["r"]
 
-pytestmark = pytest.mark.r(*check["PACKAGES"])
+needs_r = pytest.mark.r(*check["PACKAGES"])
 
 
 @pytest.mark.slow
+@needs_r
 def test_its_own_tests(r_library, tmp_path):
     """As ``R CMD check`` runs them: none fails, warns or is skipped."""
     shutil.copytree(SOURCE / "tests", tmp_path / "tests")
@@ -60,6 +61,7 @@ def test_what_a_check_says(said, wrong):
 
 
 @pytest.mark.slow
+@needs_r
 def test_clean_session(r_library, tmp_path):
     """The example of the README, installed into a library of its own."""
     script = (
@@ -94,6 +96,7 @@ def test_clean_session(r_library, tmp_path):
 
 
 @pytest.mark.slow
+@needs_r
 def test_dp_install(r_library, tmp_path):
     """It installs what it is given, here an empty package, and a new session finds it by itself."""
     wheel = tmp_path / "dpstats-9.9-py3-none-any.whl"
@@ -132,7 +135,6 @@ def test_dp_install(r_library, tmp_path):
     assert "FALSE" in said and "restart R" in said
 
 
-@pytest.mark.slow
 def test_snapshots_are_committed():
     """``R CMD check`` adds a missing snapshot with a warning; here it is missed."""
     tests = SOURCE / "tests" / "testthat"
@@ -142,7 +144,6 @@ def test_snapshots_are_committed():
     assert using == {p.stem for p in (tests / "_snaps").glob("*.md")}
 
 
-@pytest.mark.slow
 def test_no_name_is_defined_twice():
     """The later file of two would silently win."""
     defined = re.compile(r"^([\w.]+) <- (?!c\(\1, )", re.MULTILINE)
