@@ -67,7 +67,7 @@ def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | Group
     estimator.needs.check(estimator.name, design)
     _tell_of_bins([*getattr(design, "schema", ()), *(() if call.by is None else (schema[call.by],))])
     if levels is not None:
-        if call.by in (column.name for column in getattr(design, "schema", ())):
+        if call.by is not None and call.by in (column.name for column in getattr(design, "schema", ())):
             raise FormulaError(f"the formula has {quoted(call.by)}, which is constant in each group of by=.")
         return run_groups(estimator, call, source, design, levels)
     rows = _count(source, call.unit) if estimator.needs.public_rows else None

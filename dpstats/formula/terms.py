@@ -151,8 +151,8 @@ class _Evaluator(Evaluator):
         if len(terms) == 1:
             name = ":".join(factor.name() for factor in terms[0].factors) or "1"
             raise FormulaError(
-                f"the formula crosses {name!r} with itself, which is {name!r} again; the power of a column is "
-                "written I(age**2)."
+                f"the formula crosses {name!r} with itself, which is {name!r} again; the power of a column "
+                "is written I(age**2)."
             )
 
     def _check_minus(self, *sides: ParseNode) -> None:

@@ -338,8 +338,8 @@ class _Walk:
         """What is released about the fit as a whole."""
         n, mus, rng = self._count, self._budget.mus, self._rng
         spread, mu = self._columns().predictor(u)[1], mus["deviance"]
-        ceilings = deviance_ceilings(self._budget, self._first, n, dispersion, spread)
-        sums = release_deviances(self._rows, u, self._null(), parts, ceilings, mu, rng)
+        limits = deviance_ceilings(self._budget, self._first, n, dispersion, spread)
+        sums = release_deviances(self._rows, u, self._null(), parts, limits, mu, rng)
         deviance, explained = sums / n
         lengths2 = self._q / self._variance
         share, ceilings, cut, more = weight_ceilings(
@@ -354,6 +354,7 @@ class _Walk:
             "predictor_sd": spread,
             "deviance": max(float(deviance), 0.0),
             "null_deviance": max(float(deviance), 0.0) + max(float(explained), 0.0),
+            "deviance_noise": tuple(math.sqrt(2) * ceiling / mu / n for ceiling in limits),
             "weight": weight,
             "weight_slope": slopes[1:],
             "weight_error": math.hypot(noise, more * weight),

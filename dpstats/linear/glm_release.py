@@ -57,6 +57,8 @@ class GLMRelease:
         What that limit takes off the mean, as the counts of the parts show it.
     deviance, null_deviance : float
         Means over the rows.
+    deviance_noise : (float, float)
+        Standard deviations of the noise of the deviance, and of what it is lower than the other.
     weight : float
         Mean of the variance of the response, which is the mean derivative of the mean.
     weight_slope : (q,) array
@@ -91,6 +93,7 @@ class GLMRelease:
     square: float
     deviance: float
     null_deviance: float
+    deviance_noise: tuple[float, float]
     weight: float
     weight_slope: Floats
     weight_error: float

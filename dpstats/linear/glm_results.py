@@ -40,6 +40,13 @@ _WEIGHTED = (
 )
 _LEAST = 0.3
 """Squared scores are at least this share of what the information says."""
+_MOST_NOISE, _EXPLAINED_NOISE = 0.25, 0.1
+"""The standard deviation of its noise is at most this share of a deviance that is shown, and of the null
+deviance that of what columns explain."""
+_GUESSED, _OVERDISPERSED = 0.5, 2.0
+"""A dispersion is shown if what is read off the counts beyond the limit is at most this share of what is
+below it, or if the latter is so many times what Poisson counts have."""
+_WORDS = {"deviance": "deviance", "null_deviance": "null deviance", "dispersion": "dispersion"}
 
 
 def _of_units(release: GLMRelease, cov_type: str) -> Inference:
@@ -129,6 +136,26 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
     along = way / max(float(np.linalg.norm(way)), 1e-300)
     spread = spread + (less**2 - 1) * float(along @ spread @ along) * np.outer(along, along)
     return spread + bias, undo @ hidden @ undo.T, bias
+
+
+def _goodness(release: GLMRelease, counts: bool, alone: bool) -> dict[str, float]:
+    """What a table says of the fit as a whole; NaN where that is mostly noise, or mostly a guess."""
+    count, (of_fit, of_difference) = max(release.prepared.count, 1.0), release.deviance_noise
+    null = release.deviance if alone else release.null_deviance
+    lost = of_difference > _EXPLAINED_NOISE * null
+    found = {
+        "deviance": count * (math.nan if of_fit > _MOST_NOISE * release.deviance else release.deviance),
+        "null_deviance": count * (math.nan if lost or of_fit > _MOST_NOISE * null else null),
+    }
+    if counts:
+        # both of where the averaged rounds begin
+        model = float(np.trace(release.divisor))
+        found["dispersion"] = (release.square + release.beyond) / model
+        if release.rounds is not None:
+            found["dispersion"] = release.rounds.residual2 / release.size
+        elif release.beyond > _GUESSED * release.square and release.square < _OVERDISPERSED * model:
+            found["dispersion"] = math.nan
+    return found
 
 
 def _leaning(seen: Seen, hidden: Floats, back: Floats) -> Floats:
@@ -244,18 +271,13 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         notes.append(limit + release.clip.unseen_of())
     if release.rounds is None and not constant_alone(design):
         notes.append(_WEIGHTED)
-    null = release.deviance if constant_alone(design) else release.null_deviance
     released = {
         "n": prepared.count,
         "rounds": FIRST + release.averaged + (0 if release.rounds is None else sum(LEAD)),
-        "deviance": release.deviance * max(prepared.count, 1.0),
-        "null_deviance": null * max(prepared.count, 1.0),
+        **_goodness(release, family.counts, constant_alone(design)),
     }
-    if family.counts:
-        # both of where the averaged rounds begin
-        released["dispersion"] = (release.square + release.beyond) / float(np.trace(release.divisor))
-        if release.rounds is not None:
-            released["dispersion"] = release.rounds.residual2 / release.size
+    if unknown := [_WORDS[name] for name in _WORDS if math.isnan(released.get(name, 0.0))]:
+        notes.append(f"Not determined: {', '.join(unknown)}. Noise, or what limits cut, may be much of them.")
     slope = np.zeros(len(back))
     slope[prepared.affine.columns] = prepared.gradient(release.weight_slope)
     return GLMResults(

@@ -75,7 +75,7 @@ class GLMResults(Results):
 
     @property
     def deviance(self) -> float:
-        """The released deviance, with privacy noise of its own."""
+        """The released deviance, with privacy noise of its own; NaN where that may be much of it."""
         return self._get("deviance")
 
     @property
@@ -93,17 +93,18 @@ class GLMResults(Results):
     def prsquared(self) -> float:
         """Share of the deviance that the columns explain; for a 0/1 response McFadden's pseudo R-squared.
 
-        Released with noise, and at least 0.
+        Released with noise, and at least 0; NaN where a deviance is not determined.
         """
         null = self._get("null_deviance")
-        return min(max(1 - self._get("deviance") / null, 0.0), 1.0) if null > 0 else 0.0
+        return 0.0 if null <= 0 else min(max(1 - self._get("deviance") / null, 0.0), 1.0)
 
     @property
     def dispersion(self) -> float:
         """The released dispersion of counts: 1 for Poisson counts, more for overdispersed ones.
 
         It compares the variance of the scores with that of Poisson counts: Pearson's where the variance of a
-        count is in proportion to its mean, and more where it grows faster.
+        count is in proportion to its mean, and more where it grows faster. NaN where much of it would be read
+        off the tail of few counts, as of rare events.
         """
         return self._get("dispersion")
 

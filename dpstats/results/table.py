@@ -165,6 +165,8 @@ def format_ends(low: float, high: float) -> str:
 
 
 def _fact(key: str, value: float) -> str:
+    if math.isnan(value):
+        return UNDETERMINED
     return f"{value:z,.0f}" if key in _COUNTS and abs(value) < 1e15 else format_value(value)
 
 

@@ -182,7 +182,7 @@ print_released <- function(released, digits, cov_type = NULL, unit = NULL, metho
   scale <- if (method %in% names(scale_of)) scale_of[[method]] else "Residual standard deviation"
   what <- if (is.null(unit)) "rows" else "units"
   count <- function(value) format(round(value), big.mark = ",", scientific = FALSE)
-  value <- function(value) format(value, digits = digits)
+  value <- function(value) if (is.na(value)) "NA" else format(value, digits = digits)
   quality <- c(
     if (!is.null(released$sigma)) paste0(scale, ": ", value(released$sigma)),
     if (!is.null(released$rsquared)) paste("R-squared:", value(released$rsquared))

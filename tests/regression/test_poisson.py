@@ -96,16 +96,20 @@ def test_the_deviance_about_the_mean_of_large_counts(mean):
 
 @pytest.mark.slow
 def test_deviances_of_rare_counts():
-    """Rows that are not 0 make most of them, and are not cut: twelve tables, noise of a quarter each."""
+    """Rows that are not 0 make most of them, and are not cut: twelve tables, noise of a tenth each. With four
+    times the noise they are not shown, as noise may be most of them."""
     ratios = []
     for seed in range(12):
         rng = np.random.default_rng(seed)
         x = rng.standard_normal(20_000)
         y = rng.poisson(0.02 * np.exp(0.5 * x)).astype(float)
-        fit = dpstats.poisson("y ~ x", {"x": x, "y": y}, eps=1, seed=seed)
+        fit = dpstats.poisson("y ~ x", {"x": x, "y": y}, eps=4, seed=seed)
         exact = sm.GLM(y, sm.add_constant(x), family=sm.families.Poisson()).fit()
         ratios.append([fit.deviance / exact.deviance, fit.null_deviance / exact.null_deviance])
-    np.testing.assert_allclose(np.mean(ratios, axis=0), 1.0, atol=0.27 * 4.9 / math.sqrt(12))
+    np.testing.assert_allclose(np.mean(ratios, axis=0), 1.0, atol=0.1 * 4.9 / math.sqrt(12))
+    fit = dpstats.poisson("y ~ x", {"x": x, "y": y}, eps=0.7, seed=0)
+    assert math.isnan(fit.deviance) and math.isnan(fit.prsquared) and math.isnan(fit.dispersion)
+    assert "Not determined: deviance, null deviance, dispersion." in str(fit)
 
 
 def test_rows_without_an_exposure_are_dropped():
@@ -289,14 +293,15 @@ def test_bounds_to_which_counts_cannot_be_moved(bounds):
 
 @pytest.mark.slow
 def test_the_dispersion_of_poisson_counts_is_one():
-    """Twelve tables of 4,000 rows; without what squares have beyond their limit it is .85 in the median."""
+    """Twelve tables of 4,000 rows; without what squares have beyond their limit it is .85 in the median.
+    Where that is much, it is no number."""
     found = []
     for seed in range(12):
         g = np.random.default_rng(seed)
         x = g.standard_normal((4_000, 3))
         data = {"x": x[:, 0], "z": x[:, 1], "w": x[:, 2], "y": g.poisson(np.exp(0.4 * x[:, 0]))}
         found.append(dpstats.poisson("y ~ x + z + w", data, eps=1, seed=seed).dispersion)
-    assert 0.93 < np.median(found) < 1.07
+    assert 0.93 < np.nanmedian(found) < 1.07 and np.sum(np.isnan(found)) < 3
 
 
 @pytest.mark.slow
