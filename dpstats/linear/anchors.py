@@ -82,7 +82,8 @@ def coefficients(values: ArrayLike, at: tuple[float, float]) -> Floats:
     >>> coefficients((1.0, 5.0), (0.0, 2.0))
     array([1., 2.])
     """
-    return _weights(at) @ np.asarray(values, dtype=float)
+    with np.errstate(all="ignore"):
+        return _weights(at) @ np.asarray(values, dtype=float)
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,8 @@ class LineInterval:
         alpha = check("alpha", alpha)
         weights = np.sort(np.abs(_weights(self.at)))
         half = [self.scale * weighted_quantile(small, large, self.rate, alpha) for small, large in weights]
-        return coefficients(self.values, self.at)[:, None] + np.outer(half, [-1.0, 1.0])
+        with np.errstate(all="ignore"):
+            return coefficients(self.values, self.at)[:, None] + np.outer(half, [-1.0, 1.0])
 
     def to_dict(self) -> dict[str, Any]:
         """What the intervals of every confidence are computed from, beside the estimates."""

@@ -121,13 +121,14 @@ def release_goodness(
     above = gaussian(sums[3:], math.sqrt(k), mu, rng) / count
     # what is below the noise is not told from it
     least = sensitivity / (eps * count)
-    noise = math.sqrt(2) * least * spread**2
+    noise = math.sqrt(2) * least * spread * spread
     if intercept:
         total, noise = total - mean**2, noise * math.hypot(1, 2 * mean)
     return Goodness(
-        sigma**2 * max(residual, least),
-        spread**2 * max(total, least),
+        # (a power of a float that overflows raises)
+        sigma * sigma * max(residual, least),
+        spread * spread * max(total, least),
         np.clip(above - 0.5, -0.5, 0.5),
         math.sqrt(k) / (mu * count),
-        (math.sqrt(2) * least * sigma**2, noise),
+        (math.sqrt(2) * least * sigma * sigma, noise),
     )
