@@ -5,17 +5,19 @@ messages name the parameter, what is allowed and, if it is a short scalar, the v
 Of anything larger, such as a column of data that was passed by mistake, they name the type.
 """
 
+import difflib
 import math
 import numbers
+import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeGuard
 
 from dpstats.errors import FormulaError, ParameterError, SchemaError
 
-__all__ = ["about", "allows", "check", "fail", "is_finite", "one_of", "quoted", "shown"]
+__all__ = ["about", "allows", "check", "fail", "is_finite", "one_of", "quoted", "shown", "unknown_in"]
 
 _LONGEST = 80
 
@@ -104,6 +106,23 @@ def quoted(name: str) -> str:
     place.
     """
     return shown(name) if len(name) <= _LONGEST and name.isprintable() else "of that name"
+
+
+def unknown_in(texts: Sequence[str], known: Sequence[str]) -> str:
+    """A parenthesis about the first name in some equations that is not known, or nothing.
+
+    Examples
+    --------
+    >>> unknown_in(["age = 0", "regoin = 0"], ["age", "region"])
+    " ('regoin' is none of them; did you mean 'region'?)"
+    """
+    pattern = "|".join(map(re.escape, sorted(known, key=len, reverse=True))) or "$."
+    left = re.sub(rf"(?<![\w.])(?:{pattern})(?![\w.])", " ", " ".join(texts))
+    words = [word for word in re.findall(r"[^\W\d][\w.]*", left) if len(word) <= _LONGEST]
+    if not words:
+        return ""
+    close = difflib.get_close_matches(words[0], known, 1)
+    return f" ({words[0]!r} is none of them{f'; did you mean {close[0]!r}?' if close else ''})"
 
 
 def fail(name: str, value: object, allowed: str) -> NoReturn:

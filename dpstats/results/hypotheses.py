@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from dpstats._boundary import guarded
 from dpstats._format import format_p, format_statistic, listed
 from dpstats._types import Floats
-from dpstats._validation import check, fail
+from dpstats._validation import check, fail, unknown_in
 from dpstats.errors import NotReleased, ParameterError
 from dpstats.results import inference
 from dpstats.results.table import PRIVACY, SAMPLING_AND_PRIVACY
@@ -21,6 +21,7 @@ from dpstats.results.terms import TermTests, term_tests
 __all__ = ["HetTest", "Hypotheses", "linear_hypothesis"]
 
 Hypothesis = str | Sequence[str] | ArrayLike
+_Equations = tuple[Floats, Floats, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +339,7 @@ class Hypotheses:
 
 def linear_hypothesis(
     spec: Hypothesis, names: Sequence[str], terms: Mapping[str, slice] | None = None
-) -> tuple[Floats, Floats, list[str]]:
+) -> _Equations:
     r"""A hypothesis :math:`R\theta = r` in a user's words, as a matrix and values.
 
     Parameters
@@ -381,7 +382,7 @@ def linear_hypothesis(
         if all(part in terms or part in names for part in parts):
             rows = [i for part in parts for i in _positions(part, names, terms)]
             return np.eye(len(names))[rows], np.zeros(len(rows)), [names[i] for i in rows]
-        return _parsed(spec, parts, names)
+        return _parsed(spec, parts, names, [*names, *terms])
     matrix, values = spec if _has_values(spec) else (spec, 0.0)
     try:
         R, r = np.atleast_2d(np.asarray(matrix, float)), np.asarray(values, float)
@@ -421,19 +422,17 @@ def _positions(part: str, names: list[str], terms: Mapping[str, slice]) -> Itera
     return range(*terms[part].indices(len(names))) if part in terms else [names.index(part)]
 
 
-def _parsed(spec: Hypothesis, parts: list[str], names: list[str]) -> tuple[Floats, Floats, list[str]]:
+def _parsed(spec: Hypothesis, parts: list[str], names: list[str], known: list[str]) -> _Equations:
     import patsy
 
     try:
         with np.errstate(divide="raise", over="raise", invalid="raise"):
             constraint = patsy.DesignInfo(names).linear_constraint(spec)
     except (patsy.PatsyError, ValueError, ArithmeticError):
-        fail(
-            "hypothesis",
-            spec,
-            f"an equation that is linear in the coefficients {listed(names, 6)}, or names of coefficients or "
-            "terms",
+        allowed = (
+            f"an equation that is linear in the coefficients {listed(names, 6)}, or names of these or terms"
         )
+        fail("hypothesis", spec, allowed + unknown_in(parts, known))
     if not (np.isfinite(constraint.coefs).all() and np.isfinite(constraint.constants).all()):
         fail("hypothesis", spec, "finite")
     labels = [label for part in parts for text in part.split(",") for label in _equations(text)]

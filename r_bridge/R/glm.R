@@ -111,7 +111,7 @@ written <- function(text, what, data) {
 #' @param newdata A data frame with the columns of the right-hand side of the formula, and of the offset if there is one.
 #' @param type,type.predict `"link"`, the linear predictor, or `"response"`, the mean.
 #' @param se.fit Whether to return standard errors, too: `NA` where a coefficient that is not determined would be needed.
-#' @param interval Only `"none"`: an interval of the mean is made on the link scale from `se.fit = TRUE`.
+#' @param interval Only `"none"`: the ends of an interval of the mean are those of `fit +- 1.96 se.fit` with `type = "link"`, mapped.
 #' @param level Confidence of the intervals.
 #' @param exponentiate Whether estimates and intervals are of `exp(coef)`: odds ratios, rate ratios. Standard errors stay those
 #'   of the coefficients, as in \pkg{broom}.
@@ -147,7 +147,7 @@ predict.dpstats_glm <- function(object, newdata, type = "link", se.fit = FALSE, 
   check_type(type, "type")
   check_flag(se.fit, "se.fit")
   if (!identical(interval, "none")) {
-    fail("parameter_error", "interval must be \"none\" for this model; se.fit = TRUE gives standard errors on the link scale.")
+    fail("parameter_error", "interval must be \"none\" for this model; map the ends of fit +- 1.96 se.fit, of type = \"link\" and se.fit = TRUE.")
   }
   X <- new_rows(object, newdata)
   link <- linear_values(object, X, newdata)

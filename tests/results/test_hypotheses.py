@@ -70,3 +70,12 @@ def test_equations_that_cannot_hold_together_are_told_apart(hypothesis, holds):
 def test_they_are_refused():
     with pytest.raises(ParameterError, match="equations that can hold together"):
         dpstats.datasets.load_fit().wald_test("carat = 0, carat = 1")
+
+
+def test_a_name_that_is_none_of_them_is_told():
+    fit = dpstats.datasets.load_fit("ols")
+    for hypothesis in ("caret = 0", ["caret"], "cut[T.Good] = 2 * caret", ["carat", "caret"]):
+        with pytest.raises(dpstats.ParameterError, match="'caret' is none of them; did you mean 'carat'"):
+            fit.wald_test(hypothesis)
+    with pytest.raises(dpstats.ParameterError, match=r"terms, got 'carat \* carat = 0'"):
+        fit.wald_test("carat * carat = 0")
