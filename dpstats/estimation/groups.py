@@ -20,12 +20,13 @@ import numpy as np
 from dpstats._boundary import contained
 from dpstats._quiet import quiet
 from dpstats._threads import alone
+from dpstats._validation import quoted
 from dpstats.data.batches import Source
 from dpstats.data.clusters import ClusterSource
 from dpstats.data.groups import GroupedRows
 from dpstats.engines.memory import Memory, lent
 from dpstats.engines.progress import progress
-from dpstats.errors import ParameterError, ReleaseFailed, SchemaError
+from dpstats.errors import FormulaError, ParameterError, ReleaseFailed, SchemaError
 from dpstats.estimation.call import Budget, Call, Estimator, text_reminder
 from dpstats.estimation.units import (
     about_units,
@@ -89,6 +90,8 @@ def run_groups(
     own = list(dict.fromkeys(promised(budget.guarantee, call) for budget in differing))
     guarantee = own[0] if len(own) == 1 else own[0].replace(spends=())
     check_groups_of_units(name, call, guarantee.neighbours)
+    if by in names:
+        raise FormulaError(f"the formula has {quoted(by)}, which is constant in each group of by=.")
     guarantee = guarantee.replace(scope=_scope(by, guarantee))
     if call.ledger is not None:
         charge_disjoint(call.ledger, guarantee, own, name, f"{design.formula}, by {by}")

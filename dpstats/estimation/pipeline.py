@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 
 from dpstats._boundary import contained
-from dpstats._validation import quoted
 from dpstats.data.batches import Source
 from dpstats.data.groups import group_levels
 from dpstats.data.schema import Column, Schema
 from dpstats.data.sources import open_source
-from dpstats.errors import FormulaError, ReleaseFailed
+from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Budget, Call, Estimator, text_reminder
 from dpstats.estimation.groups import run_groups
 from dpstats.estimation.units import about_units, check_units, count_units, opened, promised
@@ -67,8 +66,6 @@ def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | Group
     estimator.needs.check(estimator.name, design)
     _tell_of_bins([*getattr(design, "schema", ()), *(() if call.by is None else (schema[call.by],))])
     if levels is not None:
-        if call.by is not None and call.by in (column.name for column in getattr(design, "schema", ())):
-            raise FormulaError(f"the formula has {quoted(call.by)}, which is constant in each group of by=.")
         return run_groups(estimator, call, source, design, levels)
     rows = _count(source, call.unit) if estimator.needs.public_rows else None
     budget = estimator.budget(design, call, rows)
