@@ -22,12 +22,13 @@ __all__ = [
     "axes_of",
     "covariance",
     "depth_of",
-    "mostly_unseen",
     "origin_of",
+    "own_share",
     "pivot_variance",
     "ridge_of",
     "skewness_bias",
     "unseen_skewness",
+    "usual_error",
 ]
 
 GROUPS = 4
@@ -123,6 +124,12 @@ def origin_of(prepared: Prepared) -> Floats:
     return origin
 
 
+def usual_error(prepared: Prepared, models: int) -> float:
+    """About the standard error of a subset's coefficient in whitened coordinates, by the first fit."""
+    residual = float(prepared.response.scale[0]) * prepared.whitening.sigma
+    return residual * math.sqrt(models / max(prepared.count, 1.0))
+
+
 def depth_of(m: int) -> int:
     """Depth to which the draw is restricted, of `m` models."""
     return max(int(DEPTH * m), 1)
@@ -191,7 +198,7 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
     bias = np.where(dark, 0.0, np.abs(left) @ np.where(dark, 0.0, most))
     hidden = unexplained / HIDDEN * _hidden(prepared, noise, ridge)
     errors = np.sqrt(squares)
-    usual = math.sqrt(unexplained * fit.models / count)
+    usual = usual_error(prepared, fit.models)
     blind = errors < _BLIND * min(usual, float(np.max(errors)))
     blind |= unseen > _DROWNED**2 * pivot
     without = (fit.axes * np.where(blind, unexplained / HIDDEN, 0.0)) @ fit.axes.T
@@ -267,10 +274,10 @@ def unseen_skewness(fit: DeepFit, prepared: Prepared, eps: float) -> float:
     return _square_bias(fit, prepared) * _pull_variance(fit, prepared, eps)
 
 
-def mostly_unseen(fit: DeepFit, prepared: Prepared, eps: float) -> bool:
-    """Whether that is more than the variance of sampling and privacy noise."""
+def own_share(fit: DeepFit, prepared: Prepared, eps: float) -> float:
+    """Share of sampling and privacy noise in their variance and that of unseen skewness together."""
     own = pivot_variance(fit.models, 2 * len(fit.coefficients), eps)
-    return unseen_skewness(fit, prepared, eps) > own
+    return own / (own + unseen_skewness(fit, prepared, eps))
 
 
 def _square_bias(fit: DeepFit, prepared: Prepared) -> float:

@@ -21,6 +21,7 @@ __all__ = ["SubsetModels", "fit_subsets", "subset_moments"]
 
 _RIDGE = 1e-9
 _PIVOT = 1e-13
+_SEED = 20220816
 _LOG_RANGE = 300.0
 _LEAST_ROWS = 32_768
 
@@ -123,6 +124,7 @@ def fit_subsets(
     penalty: Floats,
     origin: Floats,
     centre: bool = False,
+    usual: float | None = None,
 ) -> SubsetModels:
     r"""Least squares on every subset in the coordinates ``v = W' z``.
 
@@ -141,6 +143,8 @@ def fit_subsets(
         and jitter are relative to what is left to learn.
     centre : bool
         Whether the ridge pulls towards the subset's own mean, with zero slopes, instead of `origin`.
+    usual : float, optional
+        About the standard error of a coefficient; None if `W` is not known to whiten.
 
     Returns
     -------
@@ -149,14 +153,21 @@ def fit_subsets(
     Notes
     -----
     Where a subset lacks a direction (a rare level), the ridge fills it in from what it pulls towards. On top
-    of `penalty` there is a ridge of 1e-9 of each coordinate's own sum of squares.
+    of `penalty` there is a ridge of 1e-9 of each coordinate's own sum of squares, or if `W` whitens of one a
+    row, if that is more. (That of a column which is 0 throughout the subset may be next to nothing: it would
+    take over what the constant is off the origin, many times magnified.) The fits of all subsets that lack a
+    direction would be at the origin there, and in the middle of all fits. So the origin of each subset is
+    moved by a fixed normal vector with the standard deviation `usual`, whatever the rows are.
 
     With :math:`b_{(g)}` the fit without group :math:`g` of :math:`G`, the squared standard error is
     :math:`\frac{G-1}{G} \sum_g (b_{(g)} - \bar b)^2`, whatever the variances of the errors.
     """
     groups = len(moments) // len(shift)
     cells = moments.reshape(len(shift), groups, *moments.shape[1:])
-    coefficients = _fit(shift, cells.sum(axis=1), W, intercept, penalty, origin, centre)
+    about, least = np.zeros((len(shift), len(W))), 0.0
+    if usual is not None:
+        about, least = usual * np.random.default_rng(_SEED).standard_normal(about.shape), 1.0
+    coefficients = _fit(shift, cells.sum(axis=1), W, intercept, penalty, origin, centre, about, least)
     if groups == 1:
         return SubsetModels(coefficients, np.empty((len(shift), 0)))
     fits = np.stack(
@@ -169,6 +180,8 @@ def fit_subsets(
                 penalty * (1 - 1 / groups),
                 origin,
                 centre,
+                about,
+                least,
             )
             for g in range(groups)
         ]
@@ -180,13 +193,21 @@ def fit_subsets(
 
 
 def _fit(
-    shift: Floats, moments: Floats, W: Floats, intercept: bool, penalty: Floats, origin: Floats, centre: bool
+    shift: Floats,
+    moments: Floats,
+    W: Floats,
+    intercept: bool,
+    penalty: Floats,
+    origin: Floats,
+    centre: bool,
+    about: Floats,
+    least: float,
 ) -> Floats:
     """Coefficients of :func:`fit_subsets` from the moments of whole subsets."""
     d = len(W)
     rows = moments[:, 0, 0]
     keep = slice(0, -1) if intercept else slice(1, -1)
-    start = np.tile(origin, (len(rows), 1))
+    start = origin + about @ W.T
     if centre:
         start[:] = 0.0
         if intercept:
@@ -200,9 +221,10 @@ def _fit(
         cross = moments[:, keep, -1] - moved[:, keep.start :]
         A = W.T @ moments[:, keep, keep] @ W
         step = cross @ W
-        ridge = _RIDGE * np.einsum("ijj->ij", A) + np.finfo(float).tiny
+        own = np.maximum(np.einsum("ijj->ij", A), least * rows[:, None])
+        ridge = _RIDGE * own + np.finfo(float).tiny
         stabilised = A + W.T @ penalty @ W + ridge[:, :, None] * np.eye(d)
         _kernels.solve_definite(np.ascontiguousarray(stabilised), step, _PIVOT)
-        c = np.linalg.solve(W, (start - origin).T).T + step if centre else step
+        c = np.linalg.solve(W, (start - origin).T).T + step if centre else about + step
     c[~np.isfinite(c).all(axis=1)] = 0.0
     return c

@@ -17,7 +17,7 @@ from dpstats.estimation.call import Call, Estimator
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
-from dpstats.linear.cells import cells_of, inherited_root, levels_root
+from dpstats.linear.cells import cells_of, inherited_root, levels_root, short_root
 from dpstats.linear.deep_fit import (
     DEPTH,
     GROUPS,
@@ -25,10 +25,11 @@ from dpstats.linear.deep_fit import (
     axes_of,
     covariance,
     depth_of,
-    mostly_unseen,
     origin_of,
+    own_share,
     ridge_of,
     skewness_bias,
+    usual_error,
 )
 from dpstats.linear.goodness import release_goodness
 from dpstats.linear.identify import undetermined
@@ -266,11 +267,12 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> DeepFit:
     inner = Affine(affine.columns[slopes], affine.loc[slopes], affine.scale[slopes])
     gone = None if prepared is None else prepared.gone
     shift, moments = subset_moments(blocks, inner, m, rng, GROUPS if errors else 1, gone)
-    ridge, origin, centre = np.zeros((q, q)), np.zeros(q), True
+    ridge, origin, centre, usual = np.zeros((q, q)), np.zeros(q), True, None
     if prepared is not None:
         # without a first fit each subset's own mean is a better centre than a coarse location
         ridge, origin, centre = ridge_of(prepared) / m, origin_of(prepared), prepared.flat_response
-    fits = fit_subsets(shift, moments, W, budget.public.intercept, ridge, origin, centre)
+        usual = usual_error(prepared, m)
+    fits = fit_subsets(shift, moments, W, budget.public.intercept, ridge, origin, centre, usual)
     boxes = tukey.Boxes.of(tukey.jitter(np.hstack([fits.coefficients, fits.log_errors]), rng))
     t = depth_of(m)
     margin = tukey.margin(boxes, t, budget.eps_draw, budget.delta)
@@ -352,7 +354,9 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
         errors = back * np.sqrt(prepared.whitening.theta_variance) * prepared.response.scale[0]
         cells = cells_of(design, budget.public, prepared)
         inherited = inherited_root(cells, release.models, errors)
-        inherited = np.hstack([inherited, back @ levels_root(prepared, release.models)])
+        own = own_share(release, prepared, budget.eps_draw)
+        short = short_root(cells, release.models, own * cov)
+        inherited = np.hstack([inherited, short, back @ levels_root(prepared, release.models)])
         cov = cov + inherited @ inherited.T
         skewed = skewness_bias(back, release, prepared, budget.eps_draw)
         cov = cov + np.diag(skewed)
@@ -369,7 +373,7 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
         if lost.any():
             names = ", ".join(np.array(design.column_names)[lost])
             notes = (*notes, f"{_NOT_DETERMINED}: {names}.")
-        if mostly_unseen(release, prepared, budget.eps_draw) and not (skewed.any() or lost.all()):
+        if own < 0.5 and not (skewed.any() or lost.all()):
             notes = (*notes, _MOSTLY_ALLOWANCE)
     return linear_results(
         "TukeyEM",
