@@ -16,6 +16,10 @@ __all__ = ["Cell", "cells_of", "inherited_root", "levels_root", "share_without",
 
 _NONE = 1e-10
 """A combination with a smaller mean square over the rows of a level is 0 there, too."""
+_NEARLY = 0.5
+"""Where fewer rows than this share are away from a column's location, that is a value of theirs."""
+_ALIKE = 1e-6
+"""A mean nearer to 1 than this, with a mean square of 1, is of a constant."""
 _AVERAGE = (2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0)
 _SHORT = (1.86, 1.51, 1.32, 1.16, 1.09, 1.05, 1.02, 1.0)
 """Rows of a cell that a subset has on average, and how many times the variance of medians of fits is what
@@ -52,7 +56,11 @@ def cells_of(design: Design, public: PublicDesign, prepared: Prepared) -> list[C
     if prepared.columns is not None:
         part = max(prepared.count, 1.0) / prepared.rows
         rows, seen = prepared.columns.filled * part, prepared.columns.rows.sum(axis=(1, 2)) * part
-        cells = [Cell(rows[i], seen[i], unit[j], unit[j]) for i, j in enumerate(public.free)]
+        # where nearly all rows have one value it is the fit at that value that stays
+        stays = np.where(seen < _NEARLY * prepared.count, prepared.columns.loc, 0.0) * public.intercept
+        cells = [
+            Cell(rows[i], seen[i], unit[j], unit[j] - stays[i] * unit[0]) for i, j in enumerate(public.free)
+        ]
     if not public.intercept:
         return cells
     constant, share = unit[0], _means(prepared, len(unit))
@@ -140,23 +148,40 @@ def short_root(cells: Sequence[Cell], models: int, cov: Floats) -> Floats:
     ]).reshape(len(cells), len(cov)).T  # fmt: skip
 
 
-def levels_root(prepared: Prepared, models: int) -> Floats:
+def levels_root(prepared: Prepared, models: int, cov: Floats) -> Floats:
     """A factor of the variance of levels of which subsets have few rows, in whitened coordinates: (q, c).
 
     Only the rows of a level tell about some combinations of the coefficients, as its constant and its slope.
-    Subsets with fewer rows of it than there are keep to the first fit, and those with as many to what is
-    hardly a fit. Each combination adds a column as in :func:`inherited_root`, of combinations that are
-    orthogonal over the level's rows. Of dummies this comes on top of their cells: the first fit's own errors
-    are larger than what is known of them where few rows are seen.
+    One alone is a cell, as of a level in contrasts; dummies of a model with a constant have theirs from
+    :func:`cells_of`. Of several, subsets with fewer rows keep to the first fit in part: each adds a column as
+    in :func:`inherited_root`, of combinations that are orthogonal over the level's rows.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    models : int
+    cov : (q, q) array
+        As of :func:`short_root`, in whitened coordinates.
     """
     whitening = prepared.whitening
     errors = whitening.W * np.sqrt(whitening.theta_variance) * prepared.response.scale[0]
-    roots = [np.zeros((len(errors), 0))]
-    for share, alone, gram in [] if prepared.made is None else prepared.made.alone(prepared.affine):
+    roots, cells, count = [np.zeros((len(errors), 0))], list[Cell](), max(prepared.count, 1.0)
+    if (made := prepared.made) is None:
+        return roots[0]
+    for (name, _), (share, alone, gram) in zip(made.levels, made.alone(prepared.affine), strict=True):
         values, turn = np.linalg.eigh(alone.T @ gram @ alone)
         own = alone @ turn[:, values > _NONE] / np.sqrt(values[values > _NONE])
-        k = own.shape[1]
-        few = special.pdtr(k - (k < 2), share * max(prepared.count, 1.0) / models) if k else 0.0
-        told = np.linalg.norm(own.T @ gram @ errors, axis=1)
-        roots.append(few * told * np.linalg.solve(whitening.W, own))
+        told, moved, k = gram @ own, np.linalg.solve(whitening.W, own), own.shape[1]
+        if k > 1:
+            few = special.pdtr(k - 1, share * count / models)
+            roots.append(few * np.linalg.norm(told.T @ errors, axis=1) * moved)
+        elif k and not (_is_dummy(told[0, 0], prepared) and name not in made.marginals.design.layout.sharing):
+            cells.append(Cell(share * count, share * count, whitening.W.T @ told[:, 0], moved[:, 0]))
+    own_errors = np.sqrt(whitening.theta_variance) * prepared.response.scale[0]
+    roots += [inherited_root(cells, models, np.diag(own_errors)), short_root(cells, models, cov)]
     return np.hstack(roots)
+
+
+def _is_dummy(mean: float, prepared: Prepared) -> bool:
+    """Whether a combination with a mean square of 1 over the rows of a level is a constant there."""
+    return prepared.intercept and abs(mean) > 1 - _ALIKE

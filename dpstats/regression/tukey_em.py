@@ -356,7 +356,8 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
         inherited = inherited_root(cells, release.models, errors)
         own = own_share(release, prepared, budget.eps_draw)
         short = short_root(cells, release.models, own * cov)
-        inherited = np.hstack([inherited, short, back @ levels_root(prepared, release.models)])
+        levels = back @ levels_root(prepared, release.models, own * inner)
+        inherited = np.hstack([inherited, short, levels])
         cov = cov + inherited @ inherited.T
         skewed = skewness_bias(back, release, prepared, budget.eps_draw)
         cov = cov + np.diag(skewed)

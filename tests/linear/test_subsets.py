@@ -122,6 +122,33 @@ def test_coefficients_are_relative_to_the_origin(intercept):
             np.testing.assert_allclose(origin + W @ got.coefficients[s], want, rtol=1e-6, atol=1e-6)
 
 
+def test_a_subset_without_a_row_of_a_column_keeps_to_an_origin_of_its_own():
+    """Its constant is that of its rows; the column's coefficient is about the origin, and not all that the
+    constant is off the origin over how little the coordinates are turned: 50 times that."""
+    g = np.random.default_rng(41)
+    m, n = 200, 20_000
+    subsets = g.integers(0, m, n)
+    x = ((g.random(n) < 0.05) & (subsets % 2 == 0)) * 1.0
+    y = 0.3 + 2 * x + g.standard_normal(n)
+    X, Y = np.column_stack([np.ones(n), x]), y[:, None]
+    shift, moments = subset_moments(
+        [(X, Y)], Affine(np.array([1]), np.zeros(1), np.ones(1)), m, Assigned(subsets), 1
+    )
+    W = np.array([[1.0, -0.02], [-0.02, 5.0]])
+    without = np.arange(m) % 2 == 1
+    means = np.array([y[subsets == s].mean() for s in np.flatnonzero(without)])
+    given = shift, moments, W, True, np.zeros((2, 2)), np.array([0.0, 2.0])
+    magnified = np.abs(fit_subsets(*given).coefficients[without, 1])
+    assert np.median(magnified) > 4
+    fits = fit_subsets(*given, usual=0.1).coefficients
+    along = W.T @ np.linalg.solve(W @ W.T, [0, 1.0])
+    along /= np.linalg.norm(along)
+    np.testing.assert_allclose((fits @ W.T)[without, 0], means, atol=1e-5)
+    # what no row tells has the standard deviation 0.1, and the other subsets are as they were
+    assert 0.07 < np.std(fits[without] @ along) < 0.14
+    np.testing.assert_allclose(fits[~without], fit_subsets(*given).coefficients[~without], atol=1e-5)
+
+
 def test_the_penalty_pulls_towards_the_origin():
     X, Y, Z = data(800, 3, 6)
     subsets = np.random.default_rng(7).integers(0, 8, 800)
