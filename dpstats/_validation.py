@@ -19,7 +19,7 @@ from dpstats.errors import FormulaError, ParameterError, SchemaError
 
 __all__ = ["about", "allows", "check", "fail", "is_finite", "one_of", "quoted", "shown", "unknown_in"]
 
-_LONGEST = 80
+_LONGEST, _MANY = 80, 500
 
 
 def _no_number(x: object) -> bool:
@@ -116,12 +116,15 @@ def unknown_in(texts: Sequence[str], known: Sequence[str]) -> str:
     >>> unknown_in(["age = 0", "regoin = 0"], ["age", "region"])
     " ('regoin' is none of them; did you mean 'region'?)"
     """
-    pattern = "|".join(map(re.escape, sorted(known, key=len, reverse=True))) or "$."
-    left = re.sub(rf"(?<![\w.])(?:{pattern})(?![\w.])", " ", " ".join(texts))
-    words = [word for word in re.findall(r"[^\W\d][\w.]*", left) if len(word) <= _LONGEST]
-    if not words:
+    left = " ".join(texts)
+    for name in sorted(known, key=len, reverse=True):
+        left = left if name.isidentifier() else left.replace(name, " ")
+    # names with what is in brackets behind them, but not numbers
+    found = re.findall(r"(?<![\w.])[^\W\d][\w.]*(?:[\[(][^\[\]()]*[\])])?", left)
+    words = [word for word in found if word not in known]
+    if not words or len(words[0]) > _LONGEST:
         return ""
-    close = difflib.get_close_matches(words[0], known, 1)
+    close = difflib.get_close_matches(words[0], known[:_MANY], 1)
     return f" ({words[0]!r} is none of them{f'; did you mean {close[0]!r}?' if close else ''})"
 
 

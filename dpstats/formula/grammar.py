@@ -323,7 +323,8 @@ def translate(tree: ast.expr, text: str) -> Node:
             return Apply(_BINARY[type(tree.op)], args)
         if type(tree.op) in _LOGICAL:
             return Apply(_LOGICAL[type(tree.op)], args)
-        refuse(text, "this operator is not in the grammar; the power of a column is I(age**2)")
+        power = "; the power of a column is I(age**2)" if isinstance(tree.op, ast.BitXor) else ""
+        refuse(text, f"this operator is not in the grammar{power}")
     if isinstance(tree, ast.UnaryOp):
         arg = translate(tree.operand, text)
         if isinstance(tree.op, ast.UAdd):

@@ -56,12 +56,18 @@ def parse_terms(
         if _term_bound(tree.args[0]) + _term_bound(tree.args[1]) > MAX_TERMS:
             raise FormulaError(f"the formula {_short(formula)} has more than {MAX_TERMS:,} terms.")
         terms = _Evaluator().run(tree)
-        response, *_ = terms.lhs_termlist
-        if response in terms.rhs_termlist:
+        response = _quoted(terms.lhs_termlist[0].name())
+        if any(_quoted(term.name()) == response for term in terms.rhs_termlist):
             raise FormulaError(
-                f"the formula {_short(formula)} has its response, {response.name()!r}, among its terms, too."
+                f"the formula {_short(formula)} has its response, {response!r}, among its terms, too."
             )
     return terms.lhs_termlist, terms.rhs_termlist
+
+
+def _quoted(code: str) -> str:
+    """A factor's code, or the name that it quotes."""
+    found = re.fullmatch(r"Q\((['\"])(.*)\1\)", code)
+    return found[2] if found else code
 
 
 def with_offset(formula: str, expression: str) -> str:
@@ -133,7 +139,7 @@ class _Evaluator(Evaluator):
                 if node.type == "-" and len(node.args) == 2:
                     self._check_minus(*node.args)
                 self._done[id(node)] = super().eval(node, require_evalexpr=False)
-                if node.type == "**":
+                if node.type == "**" and node.args[1].token.extra != "1":
                     self._check_power(node.args[0])
         return self._done[id(tree)]
 

@@ -19,6 +19,9 @@ reach: on the side that asks for more, so that it holds more often on the other 
 _NONE, _MOST = 1.0, 1.5
 """A standard error of a level's linear predictor that is as good as none, and the largest that
 an interval of shares may have."""
+_HARDLY, _ENOUGH = 25.0, 100.0
+"""Counts of a level: with fewer of them by the estimate rounds may be anywhere, and with more by the released
+information they are no few."""
 _TRUTHS = np.concatenate([-np.geomspace(12, 0.01, 120), [0.0], np.geomspace(0.01, 12, 120)])
 """Truths that are tried, as distances from the estimate."""
 _LIMIT = 30.0
@@ -143,6 +146,12 @@ def _reach(
     # a row that has less weight than its level's mean looks like less information
     first = max(shown / max(share * weight, 1e-12), variance, 1e-9)
     later = max(first * at_end / shown, 1e-9)
+    if family.counts:
+        rows = share * max(release.prepared.count, 1.0)
+        if rows * float(_means(release, family, np.array(here))) < _HARDLY:
+            return math.inf
+        if rows * min(first, later) > _ENOUGH:
+            return sd
     truths = np.clip(here + _TRUTHS * max(1.0, 3 * sd), -_LIMIT, _LIMIT)
     ends, reached = np.full(len(truths), start), np.zeros(len(truths))
     for t in range(release.averaged):

@@ -41,8 +41,9 @@ _WEIGHTED = (
 _LEAST = 0.3
 """Squared scores are at least this share of what the information says."""
 _MOST_NOISE, _EXPLAINED_NOISE = 0.25, 0.1
-"""The standard deviation of its noise is at most this share of a deviance that is shown, and of the null
-deviance that of what columns explain."""
+"""The standard deviation of the noise of both deviances is at most the second share of the null deviance
+where that is shown, and with it the share that columns explain; else a deviance is shown where its own noise
+is at most the first share of it."""
 _GUESSED, _OVERDISPERSED = 0.5, 2.0
 """A dispersion is shown if what is read off the counts beyond the limit is at most this share of what is
 below it, or if the latter is so many times what Poisson counts have."""
@@ -141,20 +142,22 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
 def _goodness(release: GLMRelease, counts: bool, alone: bool) -> dict[str, float]:
     """What a table says of the fit as a whole; NaN where that is mostly noise, or mostly a guess."""
     count, (of_fit, of_difference) = max(release.prepared.count, 1.0), release.deviance_noise
-    null = release.deviance if alone else release.null_deviance
-    lost = of_difference > _EXPLAINED_NOISE * null
+    deviance, null = release.deviance, release.deviance if alone else release.null_deviance
+    # what noise has put on the difference is not to vouch for it
+    surely = max(deviance, null - 2 * of_difference)
+    lost = math.hypot(of_fit, of_difference) > _EXPLAINED_NOISE * surely
     found = {
-        "deviance": count * (math.nan if of_fit > _MOST_NOISE * release.deviance else release.deviance),
-        "null_deviance": count * (math.nan if lost or of_fit > _MOST_NOISE * null else null),
+        "deviance": count * (math.nan if lost and of_fit > _MOST_NOISE * deviance else deviance),
+        "null_deviance": count * (math.nan if lost else null),
     }
     if counts:
         # both of where the averaged rounds begin
         model = float(np.trace(release.divisor))
-        found["dispersion"] = (release.square + release.beyond) / model
+        guessed = release.beyond > _GUESSED * release.square and release.square < _OVERDISPERSED * model
+        dispersion = (release.square + release.beyond) / model
         if release.rounds is not None:
-            found["dispersion"] = release.rounds.residual2 / release.size
-        elif release.beyond > _GUESSED * release.square and release.square < _OVERDISPERSED * model:
-            found["dispersion"] = math.nan
+            guessed, dispersion = math.isnan(found["deviance"]), release.rounds.residual2 / release.size
+        found["dispersion"] = math.nan if guessed else dispersion
     return found
 
 

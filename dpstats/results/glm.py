@@ -93,7 +93,7 @@ class GLMResults(Results):
     def prsquared(self) -> float:
         """Share of the deviance that the columns explain; for a 0/1 response McFadden's pseudo R-squared.
 
-        Released with noise, and at least 0; NaN where a deviance is not determined.
+        Released with noise, and at least 0; NaN where the noise may be a tenth and more.
         """
         null = self._get("null_deviance")
         return 0.0 if null <= 0 else min(max(1 - self._get("deviance") / null, 0.0), 1.0)

@@ -23,7 +23,7 @@ prepare <- function(formula, data, levels, bounds, by, unit = NULL, glm = NULL) 
   bounds <- check_declared(bounds, "bounds", "list(age = c(0, 120))", data)
   by <- check_column(by, "by")
   unit <- check_column(unit, "unit")
-  meaning <- translate_formula(formula, data, levels, glm)
+  meaning <- translate_formula(formula, data, levels, glm, c(by, unit))
   if (!is.null(by)) check_groups(by, data, levels)
   if (is_path(data)) {
     columns <- data

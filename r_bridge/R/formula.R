@@ -6,14 +6,14 @@
 # Each factor has the Python `code`, the `label` that R users know it by, and for prediction the R `expr` of its
 # argument. `reads` names the columns that are read; `levels` are those of text columns that the formula writes out.
 # `glm` is NULL or says what a generalised linear model may have beside (R/glm.R).
-translate_formula <- function(formula, data, levels = NULL, glm = NULL) {
+translate_formula <- function(formula, data, levels = NULL, glm = NULL, aside = NULL) {
   formula <- checked_formula(formula)
   state <- new.env(parent = emptyenv())
   state$data <- data
   state$declared <- levels
   state$reads <- character()
   state$levels <- list()
-  layout <- formula_terms(formula, data)
+  layout <- formula_terms(formula, data, aside)
   variables <- as.list(attr(layout, "variables"))[-1]
   answers <- responses_in(variables[[1]])
   offset <- offset_in(variables[attr(layout, "offset")], state, glm)
@@ -73,11 +73,11 @@ checked_formula <- function(formula) {
   formula
 }
 
-# terms(), with `.` standing for the columns that the left-hand side does not name.
-formula_terms <- function(formula, data) {
+# terms(), with `.` standing for the columns that the left-hand side does not name, without those with a part of their own.
+formula_terms <- function(formula, data, aside = NULL) {
   if ("." %in% all.vars(formula[[3]])) {
     names <- if (is_path(data)) as.character(unlist(unwrap(bridge()$column_names(data)))) else names(data)
-    names <- setdiff(names, all.vars(formula[[2]]))
+    names <- setdiff(names, c(all.vars(formula[[2]]), aside))
     if (!length(names)) fail("formula_error", "'.' stands for the other columns, but there are none.")
     others <- Reduce(function(a, b) call("+", a, b), lapply(names, as.name))
     formula[[3]] <- if (is.name(formula[[3]])) others else substitute_dot(formula[[3]], call("(", others))

@@ -258,7 +258,7 @@ def test_a_term_is_not_crossed_with_itself(formula):
         design_of("y ~ x^2")
 
 
-@pytest.mark.parametrize("formula", ["y ~ y", "y ~ x*y", "np.log(y) ~ x + np.log( y )"])
+@pytest.mark.parametrize("formula", ["y ~ y", "y ~ x*y", "np.log(y) ~ x + np.log( y )", "y ~ Q('y') + x"])
 def test_a_response_is_no_predictor(formula):
     """It would explain itself, with an R-squared of 1 (R leaves it out, with a warning)."""
     with pytest.raises(FormulaError, match="has its response, .* among its terms"):
