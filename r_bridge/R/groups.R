@@ -385,11 +385,12 @@ print.summary.dpstats_groups <- function(x, n = 40, digits = max(3L, getOption("
   if (length(x$failed)) cat(", ", length(x$failed), " without estimate", sep = "")
   cat("\n\n")
   table <- x$table
+  # of a column that has left the model there is no estimate
+  value <- intersect(c("estimate", "exp(coef)"), names(table))
+  left <- is.na(table$std.error) & is.na(table$conf.low) & table[[value]] %in% (if (value == "estimate") 0 else 1)
+  table[[value]][left] <- NA
   filled <- vapply(table, function(v) !is.numeric(v) || !all(is.na(v)), NA)
   shown <- table[seq_len(min(n, nrow(table))), filled & !names(table) %in% c("statistic", "p.value"), drop = FALSE]
-  # of a column that has left the model there is no estimate
-  left <- is.na(table$std.error) & is.na(table$conf.low) & table$estimate %in% (if (isTRUE(x$exponentiate)) 1 else 0)
-  shown$estimate[left[seq_len(nrow(shown))]] <- NA
   if (nrow(shown)) {
     print(shown, digits = digits, row.names = FALSE)
     if (nrow(table) > n) cat(nrow(table) - n, "more rows: tidy() has them all.\n")
