@@ -167,21 +167,21 @@ def fit_subsets(
     about, least = np.zeros((len(shift), len(W))), 0.0
     if usual is not None:
         about, least = usual * np.random.default_rng(_SEED).standard_normal(about.shape), 1.0
-    coefficients = _fit(shift, cells.sum(axis=1), W, intercept, penalty, origin, centre, about, least)
+    coefficients = _fit(cells.sum(axis=1), shift, about, least, penalty, W, intercept, origin, centre)
     if groups == 1:
         return SubsetModels(coefficients, np.empty((len(shift), 0)))
     fits = np.stack(
         [
             _fit(
-                shift,
                 np.delete(cells, g, axis=1).sum(axis=1),
-                W,
-                intercept,
-                penalty * (1 - 1 / groups),
-                origin,
-                centre,
+                shift,
                 about,
                 least,
+                penalty * (1 - 1 / groups),
+                W,
+                intercept,
+                origin,
+                centre,
             )
             for g in range(groups)
         ]
@@ -193,15 +193,15 @@ def fit_subsets(
 
 
 def _fit(
-    shift: Floats,
     moments: Floats,
-    W: Floats,
-    intercept: bool,
-    penalty: Floats,
-    origin: Floats,
-    centre: bool,
+    shift: Floats,
     about: Floats,
     least: float,
+    penalty: Floats,
+    W: Floats,
+    intercept: bool,
+    origin: Floats,
+    centre: bool,
 ) -> Floats:
     """Coefficients of :func:`fit_subsets` from the moments of whole subsets."""
     d = len(W)
