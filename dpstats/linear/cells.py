@@ -1,7 +1,7 @@
 """Cells that few random subsets hold rows of, and what the other subsets take over from the first fit."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,11 +20,13 @@ _NEARLY = 0.5
 """Where fewer rows than this share are away from a column's location, that is a value of theirs."""
 _ALIKE = 1e-6
 """A mean nearer to 1 than this, with a mean square of 1, is of a constant."""
-_AVERAGE = (2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0)
-_SHORT = (1.86, 1.51, 1.32, 1.16, 1.09, 1.05, 1.02, 1.0)
+_AT_LEAST = 2.0
+"""The whitening of columns of unknown range makes more of few rows than they are: subsets with one show large
+errors, and with fewer than this on average most of the error is inherited."""
+_AVERAGE = (0.75, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0)
+_SHORT = (149.0, 50.0, 16.6, 8.87, 4.61, 2.81, 1.86, 1.51, 1.32, 1.16, 1.09, 1.05, 1.02, 1.0)
 """Rows of a cell that a subset has on average, and how many times the variance of medians of fits is what
-their median standard error makes of it (``tests/linear/test_cells.py``). Of fewer rows most of the error is
-inherited."""
+their median standard error makes of it (``tests/linear/test_cells.py``). With fewer rows that may be 0."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,19 @@ class Cell:
         The combination of coefficients that they tell about.
     moved : (d,) array
         How the coefficients move when that combination does, and the fit in all other cells stays.
+    least : float
+        So many rows a subset :func:`short_root` supposes at least.
     """
 
     rows: float
     seen: float
     told: Floats
     moved: Floats
+    least: float = 0.0
 
 
 def cells_of(design: Design, public: PublicDesign, prepared: Prepared) -> list[Cell]:
-    """The cells: parts of sparse columns away from their location, levels, and reference levels."""
+    """The cells: parts of sparse columns away from their location, levels and reference levels, products."""
     unit = np.eye(len(public.scale))
     cells = []
     if prepared.columns is not None:
@@ -59,8 +64,10 @@ def cells_of(design: Design, public: PublicDesign, prepared: Prepared) -> list[C
         # where nearly all rows have one value it is the fit at that value that stays
         stays = np.where(seen < _NEARLY * prepared.count, prepared.columns.loc, 0.0) * public.intercept
         cells = [
-            Cell(rows[i], seen[i], unit[j], unit[j] - stays[i] * unit[0]) for i, j in enumerate(public.free)
+            Cell(rows[i], seen[i], unit[j], unit[j] - stays[i] * unit[0], _AT_LEAST)
+            for i, j in enumerate(public.free)
         ]
+    cells += _products(design, public, prepared)
     if not public.intercept:
         return cells
     constant, share = unit[0], _means(prepared, len(unit))
@@ -73,6 +80,23 @@ def cells_of(design: Design, public: PublicDesign, prepared: Prepared) -> list[C
             rest = prepared.count * (1 - share[levels].sum())
             cells.append(Cell(rest, rest, constant, constant - unit[levels].sum(axis=0)))
     return cells
+
+
+def _products(design: Design, public: PublicDesign, prepared: Prepared) -> Iterator[Cell]:
+    """Cells of other columns with one value in most rows, as products of sparse ones are, by made-up rows, in
+    which variables are independent."""
+    if (made := prepared.made) is None:
+        return
+    unit = np.eye(len(public.scale))
+    for j, values in zip(made.marginals.joint, made.rows.T, strict=True):
+        if j in public.free or design.column_bounds[j] == (0, 1) or (public.intercept and j == 0):
+            continue
+        usual = float(np.median(values))
+        away = (values - usual) ** 2
+        if 0 < (seen := float(np.mean(away > 0))) < _NEARLY:
+            filled = float(np.mean(away) ** 2 / np.mean(away**2))
+            moved = unit[j] - usual * public.intercept * unit[0]
+            yield Cell(prepared.count * filled, prepared.count * seen, unit[j], moved)
 
 
 def _means(prepared: Prepared, d: int) -> Floats:
@@ -140,7 +164,7 @@ def short_root(cells: Sequence[Cell], models: int, cov: Floats) -> Floats:
     (d, c) array
         With a column for each cell.
     """
-    rows = np.array([cell.seen for cell in cells]) / models
+    rows = np.array([max(cell.seen / models, cell.least) for cell in cells])
     lack = np.exp(np.interp(np.log(np.maximum(rows, _AVERAGE[0])), np.log(_AVERAGE), np.log(_SHORT))) - 1
     return np.array([
         math.sqrt(max(float(cell.told @ cov @ cell.told), 0.0) * more) * cell.moved

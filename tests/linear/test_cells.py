@@ -42,6 +42,7 @@ def prepared_of(design, filled, mean, count=1000.0, rows=500.0):
     return SimpleNamespace(
         count=count, rows=rows, columns=columns, affine=Affine(np.arange(d), np.zeros(d), np.ones(d)),
         whitening=SimpleNamespace(mean=np.array(mean)), gone=SimpleNamespace(columns=np.zeros(0, int)),
+        made=None,
     )  # fmt: skip
 
 
@@ -83,6 +84,19 @@ def test_a_move_of_a_cell_leaves_the_others_where_they_are(formula):
     for one in cells:
         for other in cells:
             assert one.moved @ other.told == (one is other)
+
+
+def test_products_of_sparse_columns_have_cells():
+    """As made-up rows have them: 0 or 2 in a tenth, and another column in all rows."""
+    design = design_of("y ~ x + z + x:z")
+    rows = np.column_stack([np.ones(100), np.repeat([0.0, 2.0], [90, 10]), np.arange(100.0)])
+    prepared = prepared_of(design, filled=[20.0, 20.0], mean=[1.0, 0.1, 0.2, 0.1])
+    prepared.made = SimpleNamespace(marginals=SimpleNamespace(joint=(0, 3, 1)), rows=rows)
+    *_, product = cells_of(design, PublicDesign.of(design), prepared)
+    assert (product.rows, product.seen) == pytest.approx((100.0, 100.0))
+    np.testing.assert_array_equal(product.told, [0, 0, 0, 1])
+    prepared.made.rows = rows[:, [0, 2, 1]]
+    assert len(cells_of(design, PublicDesign.of(design), prepared)) == 2
 
 
 def test_without_a_constant_levels_have_no_reference():
@@ -177,14 +191,17 @@ def test_what_median_standard_errors_lack_where_subsets_have_few_rows():
         return 1 / (4 * density**2 * np.median(errors) ** 2)
 
     many = ratio(64)
-    np.testing.assert_allclose([ratio(r) / many for r in _AVERAGE], _SHORT, rtol=0.03)
+    found = np.array([ratio(r) / many for r in _AVERAGE])
+    # near the end the median is where next to no subset is
+    np.testing.assert_allclose(found[3:], _SHORT[3:], rtol=0.04)
+    np.testing.assert_allclose(found[:3], _SHORT[:3], rtol=0.25)
 
 
 def test_standard_errors_of_cells_with_few_rows_are_made_longer():
-    few, one, many = (
-        Cell(1.0, rows, told=np.array([1.0, 1.0]), moved=np.array([0.0, 1.0])) for rows in (250, 100, 1e6)
-    )
+    told, moved = np.array([1.0, 1.0]), np.array([0.0, 1.0])
+    few, one, many = (Cell(1.0, rows, told, moved) for rows in (250, 100, 1e6))
+    column = Cell(1.0, 100, told, moved, least=2.0)
     cov = np.array([[0.3, 0.1], [0.1, 0.5]])
-    for cell, more in ((few, 0.51), (one, 0.86), (many, 0.0)):
+    for cell, more in ((few, 0.51), (one, 7.87), (many, 0.0), (column, 0.86)):
         root = short_root([cell], 100, cov)
         np.testing.assert_allclose(root @ root.T, [[0, 0], [0, more * 1.0]], atol=1e-12)
