@@ -21,8 +21,8 @@ _NEARLY = 0.5
 _ALIKE = 1e-6
 """A mean nearer to 1 than this, with a mean square of 1, is of a constant."""
 _AT_LEAST = 2.0
-"""The whitening of columns of unknown range makes more of few rows than they are: subsets with one show large
-errors, and with fewer than this on average most of the error is inherited."""
+"""The whitening of columns of unknown range, and of products, makes more of few rows than they are: subsets
+with one show large errors, and with fewer than this on average most of the error is inherited."""
 _AVERAGE = (0.75, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0)
 _SHORT = (149.0, 50.0, 16.6, 8.87, 4.61, 2.81, 1.86, 1.51, 1.32, 1.16, 1.09, 1.05, 1.02, 1.0)
 """Rows of a cell that a subset has on average, and how many times the variance of medians of fits is what
@@ -84,19 +84,21 @@ def cells_of(design: Design, public: PublicDesign, prepared: Prepared) -> list[C
 
 def _products(design: Design, public: PublicDesign, prepared: Prepared) -> Iterator[Cell]:
     """Cells of other columns with one value in most rows, as products of sparse ones are, by made-up rows, in
-    which variables are independent."""
+    which variables are independent; or with more rows, if the released mean says so."""
     if (made := prepared.made) is None:
         return
-    unit = np.eye(len(public.scale))
+    unit, means = np.eye(len(public.scale)), _means(prepared, len(public.scale))
     for j, values in zip(made.marginals.joint, made.rows.T, strict=True):
         if j in public.free or design.column_bounds[j] == (0, 1) or (public.intercept and j == 0):
             continue
         usual = float(np.median(values))
-        away = (values - usual) ** 2
-        if 0 < (seen := float(np.mean(away > 0))) < _NEARLY:
-            filled = float(np.mean(away) ** 2 / np.mean(away**2))
+        away = values - usual
+        if 0 < (seen := float(np.mean(away != 0))) < _NEARLY:
+            made_mean, mean = float(np.mean(away)), float(means[j] - usual)
+            more = min(max(mean / made_mean, 1.0), 1 / seen) if made_mean else 1.0
+            rows = prepared.count * more * np.array([np.mean(away**2) ** 2 / np.mean(away**4), seen])
             moved = unit[j] - usual * public.intercept * unit[0]
-            yield Cell(prepared.count * filled, prepared.count * seen, unit[j], moved)
+            yield Cell(float(rows[0]), float(rows[1]), unit[j], moved, _AT_LEAST)
 
 
 def _means(prepared: Prepared, d: int) -> Floats:

@@ -94,6 +94,8 @@ def test_products_of_sparse_columns_have_cells():
     prepared.made = SimpleNamespace(marginals=SimpleNamespace(joint=(0, 3, 1)), rows=rows)
     *_, product = cells_of(design, PublicDesign.of(design), prepared)
     assert (product.rows, product.seen) == pytest.approx((100.0, 100.0))
+    prepared.whitening.mean[3] = 0.6
+    assert cells_of(design, PublicDesign.of(design), prepared)[-1].seen == pytest.approx(300.0)
     np.testing.assert_array_equal(product.told, [0, 0, 0, 1])
     prepared.made.rows = rows[:, [0, 2, 1]]
     assert len(cells_of(design, PublicDesign.of(design), prepared)) == 2
