@@ -21,8 +21,8 @@ _NEARLY = 0.5
 _ALIKE = 1e-6
 """A mean nearer to 1 than this, with a mean square of 1, is of a constant."""
 _AT_LEAST = 2.0
-"""The whitening of columns of unknown range, and of products, makes more of few rows than they are: subsets
-with one show large errors, and with fewer than this on average most of the error is inherited."""
+"""Of columns, dummies and products: with fewer rows on average most of the error is inherited, and their
+intervals hold without more. Combinations that a level has alone in other contrasts inherit less."""
 _AVERAGE = (0.75, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0)
 _SHORT = (149.0, 50.0, 16.6, 8.87, 4.61, 2.81, 1.86, 1.51, 1.32, 1.16, 1.09, 1.05, 1.02, 1.0)
 """Rows of a cell that a subset has on average, and how many times the variance of medians of fits is what
@@ -74,11 +74,11 @@ def cells_of(design: Design, public: PublicDesign, prepared: Prepared) -> list[C
     for term in design.term_slices.values():
         levels = [j for j in range(len(unit))[term] if j and design.column_bounds[j] == (0, 1)]
         rows = prepared.count * share
-        cells += [Cell(rows[j], rows[j], constant + unit[j], unit[j]) for j in levels]
+        cells += [Cell(rows[j], rows[j], constant + unit[j], unit[j], _AT_LEAST) for j in levels]
         if levels:
             # another constant, and the other levels stay where they are
             rest = prepared.count * (1 - share[levels].sum())
-            cells.append(Cell(rest, rest, constant, constant - unit[levels].sum(axis=0)))
+            cells.append(Cell(rest, rest, constant, constant - unit[levels].sum(axis=0), _AT_LEAST))
     return cells
 
 
