@@ -108,15 +108,17 @@ def quoted(name: str) -> str:
     return shown(name) if len(name) <= _LONGEST and name.isprintable() else "of that name"
 
 
-def unknown_in(texts: Sequence[str], known: Sequence[str]) -> str:
+def unknown_in(spec: str | Sequence[str], known: Sequence[str]) -> str:
     """A parenthesis about the first name in some equations that is not known, or nothing.
+
+    Of a list, which may be a column that was passed by mistake, it says what was meant alone.
 
     Examples
     --------
-    >>> unknown_in(["age = 0", "regoin = 0"], ["age", "region"])
-    " ('regoin' is none of them; did you mean 'region'?)"
+    >>> unknown_in("age + regoin = 0", ["age", "region"]), unknown_in(["regoin", "age"], ["age", "region"])
+    (" ('regoin' is none of them; did you mean 'region'?)", " (did you mean 'region'?)")
     """
-    left = " ".join(texts)
+    left = spec if isinstance(spec, str) else " ".join(spec)
     for name in sorted(known, key=len, reverse=True):
         left = left if name.isidentifier() else left.replace(name, " ")
     # names with what is in brackets behind them, but not numbers
@@ -125,7 +127,9 @@ def unknown_in(texts: Sequence[str], known: Sequence[str]) -> str:
     if not words or len(words[0]) > _LONGEST:
         return ""
     close = difflib.get_close_matches(words[0], known[:_MANY], 1)
-    return f" ({words[0]!r} is none of them{f'; did you mean {close[0]!r}?' if close else ''})"
+    said = [f"{words[0]!r} is none of them"] * isinstance(spec, str)
+    said += [f"did you mean {name!r}?" for name in close]
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def fail(name: str, value: object, allowed: str) -> NoReturn:

@@ -296,8 +296,9 @@ def _field_column(series: Any, coded: bool, missing: Booleans) -> NumpyColumn:
     # (An object column may hold pandas' truth values, if some texts were missing.)
     if not coded and series.dtype.kind in "iufb":
         return NumpyColumn(series.to_numpy(), missing if missing.any() else None)
-    texts: Array = series.to_numpy(dtype=object, copy=True)
-    texts[missing] = None
+    texts: Array = series.to_numpy(dtype=object, copy=bool(missing.any()))
+    if missing.any():
+        texts[missing] = None
     return FieldColumn(texts)
 
 

@@ -432,7 +432,7 @@ def _parsed(spec: Hypothesis, parts: list[str], names: list[str], known: list[st
         allowed = (
             f"an equation that is linear in the coefficients {listed(names, 6)}, or names of these or terms"
         )
-        fail("hypothesis", spec, allowed + unknown_in(parts, known))
+        fail("hypothesis", spec, allowed + unknown_in(spec if isinstance(spec, str) else parts, known))
     if not (np.isfinite(constraint.coefs).all() and np.isfinite(constraint.constants).all()):
         fail("hypothesis", spec, "finite")
     labels = [label for part in parts for text in part.split(",") for label in _equations(text)]
