@@ -5,9 +5,10 @@ checks look at query plans and at the types that files declare, and at no value.
 """
 
 import glob
+import json
 import re
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from dpstats._validation import quoted
@@ -17,20 +18,25 @@ from dpstats.errors import SchemaError
 
 __all__ = ["check_dask", "check_dataset", "check_duckdb", "check_polars", "check_spark", "refuse_lazy"]
 
-# How the query plans of polars, duckdb and dask name what reads files without types, or objects of Python:
-# duckdb looks at some values of a pandas frame, and what is behind the others, a dataset of CSV files say, is
-# not to be seen.
-_READERS = re.compile(
-    "(csv|json) scan|read[_-]?(nd)?(csv|json|table|fwf|sql)|(pandas|arrow|python)[_ ]scan", re.IGNORECASE
-)
+# How the query plans of polars and dask name what reads files without types, or objects of Python.
+_READERS = re.compile("(csv|json) scan|read[_-]?(nd)?(csv|json|table|fwf|sql)|python[_ ]scan", re.IGNORECASE)
+
+# What the plans of duckdb may begin with: its own tables, files with types, and no rows of anybody. SQLite
+# and Excel have a type for each value, duckdb looks at some values of a pandas frame, and what is behind
+# other objects of Python, a dataset of CSV files say, is not to be seen.
+_TYPED = {
+    *("SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "COLUMN_DATA_SCAN", "READ_PARQUET", "PARQUET_SCAN"),
+    *("CTE_SCAN", "REC_CTE_SCAN", "DELIM_SCAN", "DUMMY_SCAN", "EMPTY_RESULT", "RANGE", "GENERATE_SERIES"),
+}
 
 # a folder that is named after a column and one of its values: ".../year=2024/..."
 _FOLDER = re.compile(r"[/\\]([^/\\=\[\]']+)=[^/\\]*(?=[/\\])")
 _QUOTED = re.compile("'([^']*)'|\"([^\"]*)\"")
 _NO_FOLDERS = re.compile(r"hive_(types_autocast|partitioning) *:?= *'?(false|0)", re.IGNORECASE)
 
-# a relation of files in a plan of Spark: "Relation [a#1,b#2] csv"
-_SPARK_READERS = re.compile(r"Relation\b.*\] *(csv|json|text|xml)\b", re.IGNORECASE)
+# relations in a plan of Spark ("Relation [a#1,b#2] csv", "RelationV2[a#1] csv"), and files that have types
+_SPARK_RELATIONS = re.compile(r"\b(?:Streaming)?Relation(?:V2)?\b.*\] *(\S*)", re.IGNORECASE)
+_SPARK_TYPED = {"parquet", "orc", "avro"}
 _SPARK_FOLDERS = "spark.sql.sources.partitionColumnTypeInference.enabled"
 # as polars shows categories with codes of 8 or 16 bits in a query, and in a type
 _NARROW = re.compile(r"Categorical\(.*(, U|physical=pl\.UInt)(8|16)\)")
@@ -109,9 +115,21 @@ def _refuse_narrow(name: str, how: str) -> NoReturn:
 
 
 def check_duckdb(relation: Any) -> None:
-    """Refuse a relation that reads files without types, or columns from the names of folders."""
+    """Refuse a relation that reads anything but tables of duckdb and files with types, or columns from the
+    names of folders."""
     query = relation.sql_query()
-    _check_readers(query + relation.explain())
+    try:
+        plan = json.loads(relation.explain(format="json"))
+    except TypeError:
+        raise SchemaError(
+            "a relation of duckdb before 2.0 does not say in a form that can be checked what it reads: use a "
+            "later one, or give relation.to_arrow_table()."
+        ) from None
+    if not _TYPED.issuperset(_leaves(plan)):
+        _refuse(
+            "this relation reads something else than tables of duckdb and Parquet files, as a CSV, JSON or "
+            "SQLite file or a frame of another library, whose types may be"
+        )
     if not _NO_FOLDERS.search(query):
         how = "hive_types_autocast=false in read_parquet() makes texts of all"
         patterns = ["".join(found) for found in _QUOTED.findall(query)]
@@ -122,6 +140,12 @@ def check_duckdb(relation: Any) -> None:
                 "the relation reads folders of another machine, whose names may be columns with types that "
                 f"are guessed from all of them: {how}."
             )
+
+
+def _leaves(plan: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The operators of a plan that have no inputs."""
+    for node in plan:
+        yield from _leaves(node["children"]) if node["children"] else (node["name"].strip(),)
 
 
 def check_dask(frame: Any) -> None:
@@ -151,8 +175,11 @@ def check_dask(frame: Any) -> None:
 def check_spark(frame: Any) -> None:
     """Refuse a frame of Spark that reads files without types, or that fails if one value cannot be cast."""
     plan = str(frame._jdf.queryExecution().analyzed())
-    if _SPARK_READERS.search(plan):
-        _refuse("this frame reads a CSV or JSON file, whose types may be")
+    if not _SPARK_TYPED.issuperset(_SPARK_RELATIONS.findall(plan)):
+        _refuse(
+            "this frame reads something else than Parquet, ORC and Avro files, as a CSV or JSON file, whose "
+            "types may be"
+        )
     strict = frame.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
     if strict and _SPARK_CASTS.search(plan):
         raise SchemaError("the frame has a cast, which fails if one value cannot be cast: write try_cast.")

@@ -78,7 +78,7 @@ def _described_column(name: str, values: Any) -> tuple[Column, Values]:
     if isinstance(values, list | tuple):
         values = np.fromiter(values, dtype=object, count=len(values))
     elif not (hasattr(values, "__array__") and hasattr(values, "__len__")):
-        raise SchemaError(f"column {name!r} is a {type(values).__name__}, not an array or a list.")
+        raise SchemaError(f"column {name!r} is of type {type(values).__name__}, not an array or a list.")
     values = values if isinstance(values, np.ndarray) else np.asarray(values)
     return describe_numpy(name, values), NumpyColumn(values)
 

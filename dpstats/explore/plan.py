@@ -266,12 +266,12 @@ def plan(
     >>> p = plan("price ~ carat + table", columns, n=5_000, eps=(0.5, 2), runs=10, **price)
     >>> p.table[["eps", "n", "term", "ratio", "determined"]].round(1)
        eps     n       term  ratio  determined
-    0  0.5  5000  Intercept    1.9         1.0
-    1  0.5  5000      carat    1.8         1.0
-    2  0.5  5000      table    2.0         1.0
-    3  2.0  5000  Intercept    1.2         1.0
+    0  0.5  5000  Intercept    2.1         1.0
+    1  0.5  5000      carat    2.5         1.0
+    2  0.5  5000      table    2.2         1.0
+    3  2.0  5000  Intercept    1.1         1.0
     4  2.0  5000      carat    1.2         1.0
-    5  2.0  5000      table    1.2         1.0
+    5  2.0  5000      table    1.1         1.0
     """
     call = _checked(
         formula, n, eps, estimator, delta, options, target, alpha, runs, seed, processes, progress

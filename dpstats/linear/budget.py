@@ -32,6 +32,7 @@ SHARES = {
     "hessian": 0.09,
     "limit": 0.08,
     "excess": 0.1,
+    "skewness": 0.02,
     "outer": 0.05,
 }
 """Shares of ``mu^2`` of steps that have the same in all rounds; those of the whitening are in its stages."""

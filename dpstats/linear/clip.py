@@ -11,7 +11,6 @@ import numpy as np
 from scipy.special import chndtrinc
 
 from dpstats._types import Floats, Integers
-from dpstats.linear.spread import raised, seen_moment
 from dpstats.linear.tails import CLIPS, EDGES, GRID, ODDS, TAIL, Tail, squares_beyond
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 
@@ -57,10 +56,6 @@ beyond so many standard deviations of the noise."""
 _AT_LEAST, _FARTHEST = 2.0, 4.0
 """How many times what is cut up to twice the clip may be cut in all: at least, for an upper bound, since
 tails may go on farther than their median does, and at most."""
-_GOES_ON, _REACHES, _MOST_SEEN = 10.0, 2.5, 2.0
-"""What is seen to be cut, up to twice the clip, counts so many times the typical size over the clip, and the
-second times at most: a rule of thumb from simulated costs. It ends with so many times the bias that the
-counts show, since noise is seen by chance."""
 INFORMATION, UNIT_INFORMATION = 3.0, 1.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
 direction. Sums of units are measured by how they vary, so that no direction has only those far out."""
@@ -134,7 +129,7 @@ class Clip:
         if len(self.sizes) == 1:
             return np.zeros_like(shape)
         q, length = len(excess), float(np.linalg.norm(excess / noise))
-        beyond, farther = self._excess(self.norm), self._excess(2 * self.norm)
+        beyond, farther = self.excess(self.norm), self.excess(2 * self.norm)
         more = min(beyond / (beyond - farther), _FARTHEST) if beyond > farther else 1.0
         # far from 0 only the noise along the excess matters
         low, high = (
@@ -177,18 +172,7 @@ class Clip:
         differ = _difference(signs.counts, signs.sd, abs(score))[0]
         return replace(self, bias=max(self.bias, differ * signs.unlike + (1 - differ) * signs.alike))
 
-    def with_seen(self, moment: Floats, excess: Floats, noise: float) -> Floats:
-        """`moment` with what the released excess shows along itself, where that is more: two and a half times
-        the root mean square of its posterior (:func:`~dpstats.linear.spread.seen_moment`), less for a clip
-        beyond four times the typical size, and no more than twice the bias that the counts show.
-        """
-        seen = seen_moment(excess, noise**2)
-        if len(self.sizes) == 1 or not seen.any():
-            return moment
-        times = min(_GOES_ON * math.sqrt(self.power(self.norm, 2)) / self.norm, _REACHES)
-        return raised(moment, times**2 * seen, excess, (_MOST_SEEN * self.bias) ** 2)
-
-    def _excess(self, norm: float) -> float:
+    def excess(self, norm: float) -> float:
         """Mean of what the products are longer than `norm`."""
         middle = np.sqrt(self.sizes[1:] * self.sizes[:-1])
         areas = (self.beyond[1:] + self.beyond[:-1]) / 2 * np.diff(self.sizes)

@@ -15,7 +15,7 @@ from dpstats.linear.normal_columns import bent
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import Inference, constant_alone, left_out, moves_the_constant
-from dpstats.linear.rounds import rounds_inference
+from dpstats.linear.rounds_inference import rounds_inference
 from dpstats.linear.spread import cut_shape, of_long_rows
 from dpstats.results.glm import GLMResults, Slopes
 from dpstats.results.results import SAMPLING_AND_PRIVACY

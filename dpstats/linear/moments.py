@@ -38,6 +38,7 @@ SHARES = {
     "gram": 0.12,
     "limit": 0.07,
     "excess": 0.08,
+    "skewness": 0.02,
     "spread": 0.02,
     "outer": 0.05,
 }

@@ -21,6 +21,7 @@ from dpstats.linear.prepare import Prepared
 from dpstats.linear.rare import without_hidden
 from dpstats.linear.results import Inference, regression_results
 from dpstats.linear.scores import EXCESS_NOISE, averaged_noise, outer_limit
+from dpstats.linear.skew import PART, skewness, unsettled, with_seen
 from dpstats.linear.spread import cut_shape, of_long_rows, spread_share, with_squares
 from dpstats.linear.summed import Summed, balanced
 from dpstats.linear.whitened import Frame, Whitened
@@ -83,6 +84,9 @@ class Solved:
     excess_noise : float
         Standard deviation of the noise of an entry of `excess`; that of `contrast` is ``sqrt(3/4)`` of it.
         Infinite with a given clip.
+    skew : tuple of (q,) array and float, or None
+        How far parts are off their centre (:func:`~dpstats.linear.skew.skewness`); None of units, and with a
+        given clip.
     """
 
     prepared: Prepared
@@ -105,6 +109,7 @@ class Solved:
     excess: Floats
     contrast: Floats | None
     excess_noise: float
+    skew: tuple[Floats, float] | None
 
 
 class Newton:
@@ -117,7 +122,7 @@ class Newton:
     blocks : iterable of (X, Y)
     budget : BoundedBudget
         Its `mus` of what :func:`~dpstats.linear.moments.bounded_rows` needs, and of ``gram``, ``rounds``,
-        ``spread``, ``excess`` and ``outer``.
+        ``spread``, ``excess``, ``skewness`` and ``outer``.
     relative : float
         Noise of the Gram matrix that the rows' radius may cause
         (:func:`~dpstats.linear.moments.row_radius2`).
@@ -132,7 +137,7 @@ class Newton:
     Notes
     -----
     **Privacy.** The constructor prepares the rows; each method is one release of the parameter that it names
-    (:meth:`rounds` one a round, :meth:`finish` three, or two with a given clip). Rows and their limits are
+    (:meth:`rounds` one a round, :meth:`finish` four, or two with a given clip). Rows and their limits are
     fixed by what was released before. See :mod:`dpstats.linear.scores` for sensitivities, and
     ``docs/privacy/adassp.md`` for the argument.
     """
@@ -260,12 +265,20 @@ class Newton:
             excess_noise = EXCESS_NOISE * norm / mu / count
         limits = (_OUTER_LIMITS[0], math.inf) if isinstance(self._rows, Summed) else _OUTER_LIMITS
         square = min(outer_limit(variance, q, count * mus["outer"], _OUTER, limits), self._clip.norm**2)
-        clip, cut = self._clip, 0.0
+        clip, cut, skew = self._clip, 0.0, None
         if isinstance(self._rows, Whitened):
             if self.prepared.intercept:
                 noise = self._noises[-1] / count / math.sqrt(self._averaged)
                 W, moved = self.prepared.whitening.W, u - self._counted
                 clip = median_known(clip, W, moved, noise, self._sigma, count)
+            if mus["skewness"]:
+                mu, norm = mus["skewness"], PART * clip.norm
+                path = [self._start, *self._path][-self._averaged - 1 :]
+                rest = self._noises[-1] / count / math.sqrt(self._averaged)
+                gram, noise = self._gram / count, self._noise / count
+                score, rest = unsettled(path, self._inverse * count, gram, noise, rest)
+                inner = loss.score(self._rows, u, norm, mu, self._rng) / count
+                skew = skewness(clip, inner, norm / mu / count, score, rest, count)
             square = outer_square(self._clip, square, 1 / mus["outer"] / count, q, MAY_CUT)
             cut = self._clip.squares(math.sqrt(square), math.inf)
         outer = loss.outer(self._rows, u, math.sqrt(square), mus["outer"], self._rng) / count
@@ -293,6 +306,7 @@ class Newton:
             excess=excess,
             contrast=contrast if isinstance(self._rows, Whitened) else None,
             excess_noise=excess_noise,
+            skew=skew,
         )
 
 
@@ -365,7 +379,7 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
         found = solved.excess, solved.contrast, solved.excess_noise, rest, scores / count / 4
         taken, off = with_misfit(straight, *found, ratio, solved.radius**2)
     more = inverse @ (taken - straight) @ inverse
-    taken = solved.clip.with_seen(taken, solved.excess, solved.excess_noise)
+    taken = with_seen(taken, solved.clip, (solved.excess, solved.excess_noise**2), solved.skew)
     lost = inverse @ taken @ inverse
     bias, dark, worst = _bias(solved, moved, spread)
     cov = spread + lost + bias

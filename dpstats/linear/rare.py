@@ -1,8 +1,10 @@
-"""Levels, and values of columns, that few rows have, and that leave once the noise is seen to hide them.
+"""Levels, cells of two factors, and values of columns, that few rows have, and that leave once the noise is
+seen to hide them.
 
 All of this is computed from what has been released, and from the formula.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,8 +34,9 @@ _OCTAVES = 4.0
 """Values that are not seen are taken to be spread over so many octaves at most."""
 _SAME = 1e-6
 """A mean of a group of rows that is so near to 0 or 1 is that of rows that all have it."""
-_OF_ONE = 0.25
-"""Rows leave where so much of what tells of them is hidden: with many levels noise mixes their directions."""
+_OF_ONE, _NEARLY = 0.25, 0.8
+"""Rows leave where so much of what tells of them is hidden, as with many levels noise mixes their directions,
+and so much of the most that is hidden of any."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,8 @@ class Rare:
         Those of the columns that nothing else tells of: not products with what is 0 in many of the rows.
     whole : bool
         Whether all rows of a level are among them.
-    factor : str, optional
-        That of a level: its levels have no row in common.
+    levels : tuple of (str, int)
+        Factors and levels that all of the rows have; none of a value of a column.
     """
 
     columns: Integers
@@ -61,7 +64,11 @@ class Rare:
     share: float
     telling: Integers
     whole: bool = True
-    factor: str | None = None
+    levels: tuple[tuple[str, int], ...] = ()
+
+    def apart(self, other: "Rare") -> bool:
+        """Whether the two have no row in common, as levels of one factor."""
+        return any(f == g and a != b for f, a in self.levels for g, b in other.levels)
 
 
 def rare_rows(
@@ -73,7 +80,7 @@ def rare_rows(
     noises: tuple[float, float],
     references: bool,
 ) -> tuple[Rare, ...]:
-    """The levels that may leave, and the columns that have one value in nearly all rows.
+    """The levels and cells of two factors that may leave, and the columns with one value in nearly all rows.
 
     Parameters
     ----------
@@ -93,6 +100,7 @@ def rare_rows(
     """
     dense = _dense(columns, public)
     found = [] if made is None else list(_levels(made, levels, count, noises[0], dense, references))
+    found += [] if made is None else _cells(made, levels, count, noises[0], dense)
     for i, j in enumerate(() if columns is None else public.free):
         assert columns is not None
         seen = float(columns.rows[i].sum())
@@ -148,19 +156,19 @@ def _apart(public: PublicDesign, columns: Standardization, i: int, seen: bool) -
 
 
 def _dense(columns: Standardization | None, public: PublicDesign) -> Booleans:
-    """Which columns are products of at most one thing that is 0 in many rows: a level, or a column whose
-    location is 0."""
+    """Which columns are products of at most one thing that is 0 in many rows: levels, whose cells may leave,
+    or a column whose location is 0."""
     found = np.ones(len(public.scale), bool)
     if public.marginals is None:
         return found
     places = public.marginals.variables
     for subterm in public.marginals.design.layout.subterms:
-        zeros = 0
+        zeros = int(any(isinstance(factor, Categorical) for factor in subterm.factors))
         for factor in subterm.factors:
             name = factor.node.name if isinstance(factor, Numeric) and isinstance(factor.node, Name) else None
             place = places.get(name, len(public.free)) if name is not None else len(public.free)
             at_zero = columns is not None and place < len(public.free) and columns.loc[place] == 0
-            zeros += isinstance(factor, Categorical) or at_zero
+            zeros += at_zero
         found[subterm.columns] = zeros < 2
     return found
 
@@ -196,11 +204,30 @@ def _levels(
             if own[level].any():
                 columns = joint[own[level]]
                 gone = replace(LeftOut.nothing(d), columns=columns)
-                yield Rare(columns, gone, share, columns[dense[columns]], bool(whole[level]), factor.name)
+                of = ((factor.name, level),)
+                yield Rare(columns, gone, share, columns[dense[columns]], bool(whole[level]), of)
             elif reference is not None and reference.level == level != (most := int(np.argmax(counts))):
                 gone = without_reference(reference, most - (most > level), d)
                 telling = gone.instead[dense[gone.instead]]
-                yield Rare(gone.instead, gone, share, telling, factor=factor.name)
+                yield Rare(gone.instead, gone, share, telling, levels=((factor.name, level),))
+
+
+def _cells(
+    made: MadeUp, levels: Sequence[Floats], count: float, noise: float, dense: Booleans
+) -> Iterator[Rare]:
+    """Cells of two factors with columns of their own, as large as if the factors were independent."""
+    joint, d = np.array(made.marginals.joint, np.intp), len(made.marginals.design.column_names)
+    factors = [
+        (factor.name, np.maximum(counts, noise) / count, *made.marginals.own_columns(factor))
+        for factor, counts in zip(made.marginals.factors, levels, strict=True)
+    ]
+    for (first, some, own, whole), (second, others, too, all_of) in itertools.combinations(factors, 2):
+        for a, b in np.argwhere(np.outer(some, others) <= _FEW):
+            columns = joint[own[a] & too[b]]
+            of = (first, int(a)), (second, int(b))
+            if len(columns) and not set(of) & set(made.left):
+                gone, share = replace(LeftOut.nothing(d), columns=columns), float(some[a] * others[b])
+                yield Rare(columns, gone, share, columns[dense[columns]], bool(whole[a] and all_of[b]), of)
 
 
 @dataclass(frozen=True)
@@ -254,21 +281,20 @@ def without_hidden(prepared: "Prepared", gram: Floats, noise: float, aim: float)
 
 def _normal(prepared: "Prepared", rare: Rare) -> Floats:
     """An orthonormal basis of the whitened directions, (q, k), that its telling columns depend on; none
-    where one has left, or no other column is there."""
+    where all of these have left, or of a value of a column one has, or no other column is there."""
     normal = prepared.whitening.W[np.isin(prepared.affine.columns, rare.telling)]
     all_of_it = np.isin(prepared.affine.columns, rare.columns).all()
-    none = len(normal) != len(rare.telling) or all_of_it
+    none = all_of_it or not rare.levels and len(normal) != len(rare.telling)
     return np.asarray(np.linalg.qr(normal[: 0 if none else None].T)[0])
 
 
 def _of_direction(prepared: "Prepared", dark: Floats) -> Rare | None:
-    """Whose columns are most along these directions, (q, k), or what these span."""
-    best, most = None, _OF_ONE
-    for rare in prepared.rare if dark.size else ():
-        along = _normal(prepared, rare).T @ dark
-        if along.size and (share := float(np.linalg.norm(along, 2)) ** 2) > most:
-            best, most = rare, share
-    return best
+    """Whose columns are most along these directions, (q, k), or what these span: of those that are nearly as
+    much so the one with the fewest rows."""
+    along = [(rare, _normal(prepared, rare).T @ dark) for rare in prepared.rare if dark.size]
+    shares = [(rare, float(np.linalg.norm(part, 2)) ** 2) for rare, part in along if part.size]
+    least = max(_OF_ONE, _NEARLY * max((share for _, share in shares), default=0.0))
+    return min((rare for rare, share in shares if share > least), key=lambda r: r.share, default=None)
 
 
 def _without(found: Turned, rare: Rare) -> Turned:
@@ -321,7 +347,7 @@ def _without(found: Turned, rare: Rare) -> Turned:
     )
     less_known = np.eye(len(W))
     for other in left.rare:
-        if other.factor is None or other.factor != rare.factor:
+        if not other.apart(rare):
             normal = _normal(left, other)
             stays = math.sqrt(max(1 - rare.share / other.share, 0.0))
             less_known = less_known @ (np.eye(len(W)) - (1 - stays) * normal @ normal.T)

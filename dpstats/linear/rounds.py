@@ -1,8 +1,8 @@
-"""Rounds of released scores from a first fit, and what their noise and their start mean for the estimate."""
+"""Rounds of released scores from a first fit."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from dpstats._types import Array, Floats
 from dpstats.formula.design import Blocks
 from dpstats.formula.units import UnitBlocks
-from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
 from dpstats.linear.clip import (
     INFORMATION,
     MAY_CUT,
@@ -21,23 +20,23 @@ from dpstats.linear.clip import (
     median_known,
     outer_square,
 )
-from dpstats.linear.curvature import curvature_radius2, shrunken, shrunken_to
+from dpstats.linear.curvature import curvature_radius2
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.het import het_test
-from dpstats.linear.identify import Seen, identify
+from dpstats.linear.identify import Seen
 from dpstats.linear.loss import Loss, Squared
-from dpstats.linear.misfit import FAR, MANY_ROWS, OFF_THE_LINE, of_large_units, with_misfit
+from dpstats.linear.misfit import FAR
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.rare import without_hidden
-from dpstats.linear.results import Inference
-from dpstats.linear.scores import EXCESS_NOISE, averaged_reach, outer_limit
-from dpstats.linear.spread import cut_shape, of_long_rows, spread_share, with_squares
+from dpstats.linear.scores import EXCESS_NOISE, outer_limit
+from dpstats.linear.skew import PART, skewness, unsettled
+from dpstats.linear.spread import spread_share
 from dpstats.linear.summed import Summed, most_rows
 from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms.rng import Randomness
 from dpstats.results.hypotheses import HetTest
 
-__all__ = ["Rounds", "Walk", "rounds_inference"]
+__all__ = ["Rounds", "Walk"]
 
 _FIRST_CLIP = 2.5
 _SWING, _UNDONE = 8.0, 0.5
@@ -88,6 +87,8 @@ class Rounds:
         that bends is another.
     excess_noise : float
         Standard deviation of the noise of an entry of `excess`; that of `contrast` is ``sqrt(3/4)`` of it.
+    skew : tuple of (q,) array and float, or None
+        How far products are off their centre (:func:`~dpstats.linear.skew.skewness`); None for units.
     assumed : float
         Mean curvature of the loss that the rounds assumed.
     curvature, psi2 : float
@@ -121,6 +122,7 @@ class Rounds:
     excess: Floats
     contrast: Floats | None
     excess_noise: float
+    skew: tuple[Floats, float] | None
     assumed: float
     curvature: float
     psi2: float
@@ -142,7 +144,8 @@ class Walk:
     winsorized : bool
         Whether columns are moved into their limits.
     mus : mapping of str to float
-        Of ``hessian``, ``limit``, ``first rounds``, ``rounds``, ``spread``, ``excess`` and ``outer``.
+        Of ``hessian``, ``limit``, ``first rounds``, ``rounds``, ``spread``, ``excess``, ``outer`` and, where
+        rows count by themselves, ``skewness``.
     averaged : int
         Number of the last rounds, which are averaged.
     rng : Randomness
@@ -162,8 +165,9 @@ class Walk:
     Notes
     -----
     **Privacy.** Each method but :meth:`restart` and :meth:`guess_limit` is one release of the parameter that
-    it names (:meth:`rounds` one a round, :meth:`finish` three); rows and their limits are fixed by what was
-    released before. See :mod:`dpstats.linear.scores` for sensitivities. Argument: ``docs/privacy/ols.md``.
+    it names (:meth:`rounds` one a round, :meth:`finish` four, or three of units); rows and their limits are
+    fixed by what was released before. See :mod:`dpstats.linear.scores` for sensitivities. Argument:
+    ``docs/privacy/ols.md``.
     """
 
     def __init__(
@@ -303,6 +307,15 @@ class Walk:
         excess, contrast = loss.excess(self.rows, u, norm, FAR * q, mu, self._rng) / self.count
         visible = rows.cut if isinstance(rows, Summed) else isinstance(loss, Squared)
         excess_noise = EXCESS_NOISE * norm / mu / self.count
+        skew = None
+        if isinstance(rows, Whitened):
+            path = [self._start, *self._path][-len(averaged) - 1 :]
+            rest = self._noises[-1] / self.count / math.sqrt(len(averaged))
+            step, noise = self._step / loss.curvature, self._hessian_noise
+            score, rest = unsettled(path, step, self._hessian, noise, rest)
+            mu = self._mus["skewness"]
+            inner = loss.score(rows, u, PART * norm, mu, self._rng) / self.count
+            skew = skewness(clip, inner, PART * norm / mu / self.count, score, rest, self.count)
         mu, noise, limits = self._mus["outer"], _OUTER, _OUTER_LIMITS
         if isinstance(rows, Summed):
             # what a few large units add is not alike in all directions, so none of it is cut without need
@@ -334,6 +347,7 @@ class Walk:
             excess=excess,
             contrast=contrast if visible else None,
             excess_noise=excess_noise,
+            skew=skew,
             assumed=loss.curvature,
             curvature=curvature,
             psi2=psi2,
@@ -350,98 +364,3 @@ class Walk:
         least, far = np.linalg.norm(last), np.linalg.norm(before)
         # a round that goes a little too far is undone by less and less
         return bool(before @ last < 0 and _UNDONE * far < least and min(least, far) > _SWING * noise)
-
-
-def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: str) -> Inference:
-    r"""What is known of the errors of the coefficients: the covariance, part by part.
-
-    .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
-              + A^{-1} K A^{-1} + I_d
-
-    with ``A`` the curvature, ``L`` what rounds ``u + P score`` leave of their start (a mean of powers of
-    ``I - P A``), ``M`` the covariance of the scores (:math:`\psi_2 A` over the curvature for "nonrobust"),
-    ``N`` the noise of the averaged rounds, ``K`` a bound on the second moment of what the clip takes off, and
-    :math:`I_d` the bounds of :func:`~dpstats.linear.identify.identify`, whose hidden directions come apart.
-
-    Parameters
-    ----------
-    rounds : Rounds
-    prepared : Prepared
-    cov_type : {"robust", "nonrobust", "bootstrap"}
-    note : str
-        A further note for the table.
-
-    Returns
-    -------
-    Inference
-        With "bootstrap" also corrected estimates: what is seen of the start is taken off, and both bounds
-        stay in their covariance.
-    """
-    whitening, count, q = prepared.whitening, max(prepared.count, 1.0), len(rounds.coefficients)
-    A, A_noise = shrunken(rounds.hessian, rounds.hessian_noise, whitening.share)
-    values, vectors = np.linalg.eigh(A)
-    A_least = (vectors * np.maximum(values, A_noise)) @ vectors.T
-    sizes, directions = np.linalg.eigh(rounds.precondition)  # in these, rounds are steps of one size
-    root = (directions * np.sqrt(sizes)) @ directions.T
-    values, vectors = np.linalg.eigh(root @ A_least @ root)
-    vectors = root @ vectors
-    back = np.eye(q) if rounds.metric is None else np.linalg.inv(rounds.metric)
-
-    def left_over(eigenvalues: Floats) -> tuple[Floats, Floats]:
-        contraction = np.clip(1 - eigenvalues / rounds.assumed, -0.9, 1.0)
-        return averaged_reach(contraction, rounds.burn, len(rounds.noises))
-
-    reach, left = left_over(values)
-    turned = vectors.T @ back
-    variances = (rounds.noises / count / rounds.assumed) ** 2
-    noise = (turned @ turned.T) * ((reach.T * variances) @ reach)
-    kept = (1 - left) / values
-    flat = A_least * (rounds.psi2 / rounds.curvature)
-    if rounds.metric is not None:
-        flat = rounds.psi2 * np.eye(q)
-    scores = flat
-    if cov_type != "nonrobust":
-        scores = with_squares(shrunken_to(rounds.outer, rounds.outer_noise, flat), flat, rounds.cut)
-    scores = scores * (count / max(count - q, count / 2))
-    shape = scores / np.trace(scores)
-    if rounds.metric is None:
-        shape = of_long_rows(scores, flat)
-        shape = cut_shape(shape, A, whitening.W, rounds.coefficients, prepared.intercept)
-    straight = taken = rounds.clip.moment(rounds.excess, rounds.excess_noise, shape)
-    off, why, large = False, OFF_THE_LINE if rounds.metric is None else MANY_ROWS, np.zeros((q, q))
-    rest = rounds.noises[-1] / count / math.sqrt(len(rounds.noises) - rounds.burn)
-    if rounds.contrast is not None:
-        found = rounds.contrast, rounds.excess_noise, rest, scores / count
-        if rounds.metric is not None:
-            large, off = of_large_units(*found)
-        else:
-            ratio = rounds.clip.norm / math.sqrt(q * rounds.psi2)
-            taken, off = with_misfit(straight, rounds.excess, *found, ratio)
-    more = turned @ (taken - straight + large) @ turned.T
-    taken = rounds.clip.with_seen(taken, rounds.excess, rounds.excess_noise) + large
-    scores = back @ scores @ back.T
-    drawn = count * scores
-    scores = vectors.T @ scores @ vectors
-    lost = (vectors / values) @ (turned @ taken @ turned.T) @ (vectors / values).T
-    spread = (vectors * kept) @ scores @ (vectors * kept).T / count + vectors @ noise @ vectors.T
-    seen = Seen.of(rounds.hessian, rounds.hessian_noise, whitening, rounds.assumed)
-    moved = rounds.coefficients - rounds.start
-    variance = max(whitening.sigma**2, rounds.residual2)
-    steps = seen.along(rounds.precondition)
-    bias, hidden = identify(seen, rounds.assumed, lambda e: left_over(steps * e)[1], moved, spread, variance)
-    cov = spread + lost + bias
-    notes: tuple[str, ...] = (note,)
-    if off and 2 * np.trace((vectors / values) @ more @ (vectors / values).T) > np.trace(cov):
-        notes = (note, why)
-    if rounds.swings:  # more than all that is known of any coefficient
-        hidden = hidden + np.eye(q) * (np.trace(cov) + variance)
-        notes = (note, "Rows far out keep the rounds from settling: no coefficient is determined.")
-    corrected = None
-    if cov_type == "bootstrap":
-        step = rounds.precondition / (count * rounds.assumed)
-        response = rounds_response(step, rounds.start, rounds.burn, rounds.noises)
-        within, turn = np.minimum(values, MOST * rounds.assumed), np.linalg.inv(vectors)  # or rounds diverge
-        whole = (turn.T * within) @ turn * count
-        simulated = bootstrap(rounds.coefficients, whole, 0.0, drawn, response)
-        corrected = replace(simulated, cov=simulated.cov + lost + bias)
-    return Inference(cov, lost + bias, float(np.diagonal(noise) @ values), A, notes, corrected, hidden)

@@ -103,12 +103,12 @@ def spread_share(q: int, constant: bool) -> float:
     return sum(weights[:q]) / q
 
 
-def seen_moment(released: Floats, noise2: float) -> Floats:
+def seen_moment(released: Floats, noise2: float, beyond: float = 1.0) -> Floats:
     """Second moment of the posterior of a released vector's mean, (q, q), where more than noise is seen.
 
     Each entry has a normal prior, whose variance is what is to spare: the mean square of the entries of
-    `released`, less `noise2` and a standard deviation of what the mean square of noise is. If that is not
-    positive, the moment is 0.
+    `released`, less `noise2`. If that is not more than `beyond` standard deviations of what the mean square
+    of noise is, the moment is 0; one of these is taken off the variance, too.
 
     Examples
     --------
@@ -119,8 +119,9 @@ def seen_moment(released: Floats, noise2: float) -> Floats:
     np.False_
     """
     q = len(released)
-    spare = float(released @ released) / q - noise2 * (1 + math.sqrt(2 / q))
-    if spare <= 0:
+    error = noise2 * math.sqrt(2 / q)
+    spare = float(released @ released) / q - noise2 - error
+    if spare <= (beyond - 1) * error:
         return np.zeros((q, q))
     kept = spare / (spare + noise2)
     return np.asarray(kept * (kept * np.outer(released, released) + noise2 * np.eye(q)), float)

@@ -225,8 +225,8 @@ class Statement:
         what = "one record is" if self.unit is None else f"all rows of one {self.unit!r} are"
         if "add-remove" in self.totals:
             together.append(
-                f"All releases above are {_pair(self.substitution)}-DP when {what} replaced, "
-                "which is one removed and one added."
+                f"All releases above are {_pair(self.substitution)}-DP when {what} replaced, which is one "
+                f"removed and one added{'; a delta of 1 guarantees nothing' * (self.substitution[1] >= 1)}."
             )
         facts = (
             ("Data set", self.dataset),

@@ -107,7 +107,7 @@ def adassp(
     %(diamonds)s
     >>> fit = dpstats.adassp("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict(), round(fit.bse["carat"])
-    ({'Intercept': 1827.0, 'carat': 7858.0, 'table': -72.0}, 32)
+    ({'Intercept': 1824.0, 'carat': 7858.0, 'table': -72.0}, 33)
     """
     standardize, clip = (
         check("standardize", standardize, "flag"),
@@ -133,6 +133,7 @@ def _budget(
     public = PublicDesign.of(design)
     # sums of units are balanced as one sum of them needs it: rounds without their Gram matrix may go astray
     first = _SHARES["first rounds"] * (standardize and call.unit is None)
+    free = standardize and not clip
     steps = [
         *preparation_steps(public, _SHARES, standardize, unit=call.unit),
         Step("first rounds", "gradients, first rounds", first, _FIRST),
@@ -140,7 +141,8 @@ def _budget(
         Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("rounds", "moments of covariates and response", _SHARES["rounds"]),
         Step("spread", "residual variance", _SHARES["spread"]),
-        Step("excess", "what the clip cuts", _SHARES["excess"] * (standardize and not clip)),
+        Step("excess", "what the clip cuts", _SHARES["excess"] * free),
+        Step("skewness", "skewness of the products", _SHARES["skewness"] * (free and call.unit is None)),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)

@@ -104,7 +104,7 @@ def boosted_adassp(
     >>> formula = "price ~ carat + table"
     >>> fit = dpstats.boosted_adassp(formula, diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict(), round(fit.bse["carat"])
-    ({'Intercept': 1784.0, 'carat': 7846.0, 'table': -72.0}, 40)
+    ({'Intercept': 1783.0, 'carat': 7846.0, 'table': -72.0}, 40)
     """
     standardize, clip = (
         check("standardize", standardize, "flag"),
@@ -147,6 +147,7 @@ def _budget(
         first = total - 1
     # without a standardisation all rounds are alike, as published
     weight = _SHARES["first rounds"] if standardize else _SHARES["rounds"] * first
+    free = standardize and not clip
     steps = [
         *preparation_steps(public, _SHARES, standardize, unit=call.unit),
         Step("first rounds", "gradients, first rounds", weight * bool(first), max(first, 1)),
@@ -154,7 +155,8 @@ def _budget(
         Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], total - first),
         Step("spread", "residual variance", _SHARES["spread"]),
-        Step("excess", "what the clip cuts", _SHARES["excess"] * (standardize and not clip)),
+        Step("excess", "what the clip cuts", _SHARES["excess"] * free),
+        Step("skewness", "skewness of the products", _SHARES["skewness"] * (free and call.unit is None)),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)

@@ -23,7 +23,8 @@ from dpstats.linear.prepare import REACH, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.refusals import check_directions
 from dpstats.linear.results import regression_results
-from dpstats.linear.rounds import Rounds, Walk, rounds_inference
+from dpstats.linear.rounds import Rounds, Walk
+from dpstats.linear.rounds_inference import rounds_inference
 from dpstats.linear.summed import Summed, balanced, whitening_steps
 from dpstats.linear.whitened import Frame
 from dpstats.mechanisms.rng import Randomness
@@ -141,6 +142,7 @@ def _budget(design: Design, call: Call, rows: int | None, *, c: float, rounds: i
         Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], squares + first),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], averaged),
         Step("excess", "what the clip cuts", _SHARES["excess"]),
+        Step("skewness", "skewness of the products", _SHARES["skewness"] * (call.unit is None)),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)

@@ -26,7 +26,8 @@ from dpstats.linear.prepare import REACH, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.refusals import check_directions
 from dpstats.linear.results import regression_results
-from dpstats.linear.rounds import Rounds, Walk, rounds_inference
+from dpstats.linear.rounds import Rounds, Walk
+from dpstats.linear.rounds_inference import rounds_inference
 from dpstats.linear.scores import outside_score
 from dpstats.linear.summed import Summed, balanced, whitening_steps
 from dpstats.linear.whitened import Frame
@@ -143,8 +144,8 @@ def ols(
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
-    Intercept  1689.0  2588.0
-    carat      7831.0  7927.0
+    Intercept  1688.0  2590.0
+    carat      7824.0  7934.0
     table       -86.0   -70.0
     """
     if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
@@ -200,6 +201,7 @@ def _budget(
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], _ROUNDS),
         Step("spread", "residual variance", _SHARES["spread"]),
         Step("excess", "what the clip cuts", _SHARES["excess"]),
+        Step("skewness", "skewness of the products", _SHARES["skewness"] * (call.unit is None)),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
         Step("choice", "choice between narrow and wide limits", _SHARES["choice"] * (winsorize == "auto")),
     ]

@@ -92,6 +92,7 @@ print.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   print_title(x, offset_of_call(x))
   cat("Coefficients:\n")
   shown <- stats::setNames(zapped(x$coefficients), with_limits(names(x$coefficients), x$limited))
+  shown[!determined(x) & x$coefficients == 0] <- NA # it has left the model
   print(format(shown, digits = digits), print.gap = 2L, quote = FALSE)
   cat("\n")
   lost <- names(x$coefficients)[!determined(x)]

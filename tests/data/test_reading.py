@@ -10,6 +10,7 @@ import datetime
 import functools
 import gzip
 import itertools
+import json
 import pickle
 import warnings
 from decimal import Decimal
@@ -524,6 +525,27 @@ def test_frames_over_csv_files_are_refused(value, tmp_path):
             open_source(data)
 
 
+def planned(leaf, query="from t"):
+    """A relation of duckdb that reads by an operator, of an extension say."""
+    plan = [{"name": "PROJECTION", "children": [{"name": f"{leaf} ", "children": []}]}]
+    return SimpleNamespace(sql_query=lambda: query, explain=lambda format: json.dumps(plan))
+
+
+@pytest.mark.parametrize("leaf", ["SQLITE_SCAN", "READ_XLSX", "ST_READ", "POSTGRES_QUERY", "PANDAS_SCAN"])
+def test_relations_of_duckdb_read_its_tables_and_files_with_types_alone(leaf):
+    """SQLite and Excel have a type for each value: duckdb stops at one that is not of its column's."""
+    check_duckdb(planned("SEQ_SCAN"))
+    with pytest.raises(SchemaError, match="SQLite file or a frame of another library"):
+        check_duckdb(planned(leaf))
+
+
+def test_relations_of_a_duckdb_that_does_not_say_what_it_reads_are_refused():
+    """Before 2.0 its plan is a drawing, and in a notebook none."""
+    old = SimpleNamespace(sql_query=lambda: "from t", explain=lambda type="standard": "")
+    with pytest.raises(SchemaError, match="before 2.0"):
+        check_duckdb(old)
+
+
 @pytest.mark.parametrize("last", ["true", "tRuE", "x", "", "1", "1.5"])
 def test_truth_values_of_any_case_are_read_alike_whatever_a_batch_holds(last, tmp_path):
     path = tmp_path / "a.csv"
@@ -639,8 +661,8 @@ def test_folders_whose_names_are_no_columns_are_read(tmp_path):
     ):
         assert [column.name for column in open_source(data).schema] == ["y"]
     with pytest.raises(SchemaError, match="of another machine"):
-        check_duckdb(SimpleNamespace(sql_query=lambda: "from 's3://a/*/b.parquet'", explain=lambda: ""))
-    check_duckdb(SimpleNamespace(sql_query=lambda: "from 's3://a/b/*.parquet'", explain=lambda: ""))
+        check_duckdb(planned("READ_PARQUET", "from 's3://a/*/b.parquet'"))
+    check_duckdb(planned("READ_PARQUET", "from 's3://a/b/*.parquet'"))
     texts = duckdb.sql(f"from read_parquet('{folder}/**/*.parquet', hive_types_autocast = false)")
     assert open_source(texts).schema["g"].kind == "text"
 

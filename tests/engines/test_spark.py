@@ -223,6 +223,13 @@ def test_types_that_are_guessed_and_casts_that_fail_are_refused(spark, tmp_path)
     guessed = spark.read.csv(str(tmp_path / "a.csv"), header=True, inferSchema=True)
     with pytest.raises(dpstats.SchemaError, match="guessed"):
         dpstats.ols("y ~ a", guessed, eps=1)
+    spark.conf.set("spark.sql.sources.useV1SourceList", "")
+    try:  # (a relation of another name)
+        guessed = spark.read.csv(str(tmp_path / "a.csv"), header=True, inferSchema=True)
+        with pytest.raises(dpstats.SchemaError, match="guessed"):
+            dpstats.ols("y ~ a", guessed, eps=1)
+    finally:
+        spark.conf.unset("spark.sql.sources.useV1SourceList")
     words = spark.createDataFrame([("1",), ("2",)], "w string").selectExpr("cast(w as double) as y")
     with pytest.raises(dpstats.SchemaError, match="try_cast"):
         dpstats.mean("y ~ 1", words, eps=1)

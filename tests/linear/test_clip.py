@@ -526,29 +526,6 @@ def test_what_the_excess_shows_has_its_direction():
     np.testing.assert_allclose(moment_of(1e9, [30.0, 40.0], 1e-3, **far), 4**2 * outer, rtol=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("norm", "bias", "times"), [(2.0, 1.0, 2.5), (8.0, 1.0, 1.25), (2.0, 0.1, 2.5), (2.0, 1e-3, 2.5)]
-)
-def test_what_is_seen_to_be_cut_is_allowed_for_in_its_direction(norm, bias, times):
-    """Ten times T/C the root of what is seen, two and a half times and twice the bias at most; and not less
-    than the bound that there is. Noise alone changes nothing."""
-    sizes = np.geomspace(0.01, 100, 400)
-    clip = Clip(norm, bias, sizes, np.where(sizes < 1, 1.0, 0.0))
-    noise, shape, q = 0.1, np.diag([0.01, 0.01]), 2
-    excess = np.array([0.0, math.sqrt(2 * noise**2 * (1 + 2))])
-    spare = float(excess @ excess) / q - 2 * noise**2
-    kept = spare / (spare + noise**2)
-    seen = kept * (kept * float(excess @ excess) + noise**2)
-    found = clip.with_seen(shape, excess, noise)
-    assert found[1, 1] == pytest.approx(max(min(times**2 * seen, 4 * bias**2), shape[1, 1]))
-    assert found[0, 1] == 0 and found[0, 0] >= shape[0, 0]
-    for same in (
-        clip.with_seen(shape, np.array([0.0, 0.1]), noise),
-        Clip.at(norm).with_seen(shape, excess, noise),
-    ):
-        np.testing.assert_array_equal(same, shape)
-
-
 def test_a_far_component_counts_by_its_weight():
     """The root mean square has a far component in proportion; a quantile would be all or nothing."""
     tail = Tail(np.array([1.9, 0.1]), np.array([[1.0], [50.0]]), np.zeros((1, 2)), np.zeros(2))

@@ -255,6 +255,73 @@ def test_rows_that_leave_may_be_those_of_another_column():
     np.testing.assert_allclose(one.gram, np.eye(4) / (1 - levels.rare[0].share), atol=0.01)
 
 
+def crossed():
+    """Two factors; one row in four has the last level of each."""
+    g = np.random.default_rng(2)
+    first, second = (np.minimum(g.integers(0, 4, 6000), 2) for _ in "gh")
+    data = pd.DataFrame({"x": g.normal(3, 1, 6000), "y": g.standard_normal(6000)})
+    return data.assign(
+        g=pd.Categorical.from_codes(2 - first, list("abc")),
+        h=pd.Categorical.from_codes(2 - second, list("uvw")),
+    )
+
+
+def test_a_cell_of_two_factors_leaves_with_its_rows_alone():
+    data = crossed()
+    before, blocks = prepared("y ~ x + g * h", data)
+    names = blocks._design.column_names
+    cells = {tuple(names[j] for j in rare.columns): rare for rare in before.rare}
+    # shares of a level are a half and two quarters: of cells without the first levels a sixteenth
+    assert set(cells) == {(f"g[T.{a}]:h[T.{b}]",) for a in "bc" for b in "vw"}
+    rare = cells["g[T.c]:h[T.w]",]
+    assert rare.levels == (("g", 2), ("h", 2)) and rare.whole
+    assert rare.share == pytest.approx(1 / 16, rel=0.1)
+    found = without_hidden(before, dark_along(before, rare.columns), 1e-12, 1.0)
+    X, _ = next(iter(blocks))
+    here = ((data["g"] == "c") & (data["h"] == "w")).to_numpy()
+    np.testing.assert_array_equal(found.prepared.gone.kept(X), ~here)
+    assert found.prepared.count == pytest.approx(6000 * (1 - rare.share), rel=0.01)
+    left = np.setdiff1d(before.affine.columns, found.prepared.affine.columns)
+    np.testing.assert_array_equal(left, rare.columns)
+
+
+def test_cells_without_a_column_of_their_own_or_with_a_level_that_has_left_stay():
+    data = crossed()
+    assert not prepared("y ~ x + g + h", data)[0].rare
+    data["g"] = data["g"].cat.add_categories("d")
+    found, _ = prepared("y ~ x + g * h", data)
+    assert not any(("g", 3) in rare.levels for rare in found.rare)
+
+
+def test_a_level_leaves_where_only_all_of_its_cells_together_are_hidden():
+    """What is hidden of one cell is the cell's; of the mean of a level's rows the level's, though no cell's
+    column has much of that, and though some of its cells have left before."""
+    data = crossed()
+    data.loc[(data["g"] == "c") & (np.arange(6000) % 3 > 0), "g"] = "a"
+    before, blocks = prepared("y ~ x + g * h", data)
+    names = blocks._design.column_names
+    level = next(rare for rare in before.rare if rare.levels == (("g", 2),))
+    X, _ = next(iter(blocks))
+    z = (X[:, before.affine.columns] - before.affine.loc) / before.affine.scale
+    mean = (z @ before.whitening.W).T @ (data["g"] == "c").to_numpy(float)
+    mean /= np.linalg.norm(mean)
+    gram = np.eye(len(mean)) - (1 - 1e-3) * np.outer(mean, mean)
+    found = without_hidden(before, gram, 1e-12, 1.0)
+    assert {names[j] for j in found.prepared.gone.columns} == {names[j] for j in level.columns}
+    one = next(rare for rare in before.rare if rare.levels == (("g", 2), ("h", 1)))
+    fewer = without_hidden(before, dark_along(before, one.columns), 1e-12, 1.0)
+    assert {names[j] for j in fewer.prepared.gone.columns} == {"g[T.c]:h[T.v]"}
+    rest = fewer.prepared
+    again = without_hidden(rest, dark_along(rest, np.setdiff1d(level.columns, one.columns)), 1e-12, 1.0)
+    assert not np.isin(level.columns, again.prepared.affine.columns).any()
+    # of cells with another level of the same factor as much is known as before
+    other = next(rare for rare in rest.rare if rare.levels == (("g", 1), ("h", 1)))
+    assert other.apart(one) and other.apart(level) and not level.apart(one)
+    at = rest.affine.columns == other.columns[0]
+    normal = np.linalg.qr(rest.whitening.W[at].T)[0][:, 0]
+    assert normal @ fewer.gram @ normal == pytest.approx(1 / (1 - one.share), rel=0.05)
+
+
 def test_unseen_values_stay_with_their_rows_beside_other_rare_ones():
     """These may be among the few rows of the other column, which would have none left."""
     data = frame()

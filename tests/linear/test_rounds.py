@@ -22,12 +22,14 @@ from dpstats.linear.loss import Huber, Squared
 from dpstats.linear.misfit import with_misfit
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.refusals import check_directions
-from dpstats.linear.rounds import Rounds, Walk, rounds_inference
+from dpstats.linear.rounds import Rounds, Walk
+from dpstats.linear.rounds_inference import rounds_inference
+from dpstats.linear.skew import PART
 from dpstats.mechanisms import noise
 from dpstats.mechanisms.rng import Randomness
 
 N, Q, SILENT = 6000, 3, 1e7
-KEYS = "hessian", "limit", "first rounds", "rounds", "outer", "spread", "excess"
+KEYS = "hessian", "limit", "first rounds", "rounds", "outer", "spread", "excess", "skewness"
 W = np.array([[1.0, 0.2, 0.0], [0.0, 0.9, 0.1], [0.0, 0.0, 1.1]])
 THETA = np.array([0.3, -0.2, 0.1])
 
@@ -248,6 +250,7 @@ def test_noise_that_is_named_is_noise_that_was_drawn(monkeypatch):
         "spread": 0.1,
         "outer": 0.25,
         "excess": 0.15,
+        "skewness": 0.35,
     }
     got = walked(walk_on(X, y, **mus), 2, Squared(1.0), Squared(1.0), 1)
     scores_drawn = [sd for shape, sd in drawn if shape == (Q,)]
@@ -256,7 +259,8 @@ def test_noise_that_is_named_is_noise_that_was_drawn(monkeypatch):
         got.clip.norm / 0.15 / math.sqrt(0.75)
     )
     # the noise of the first fit's rounds is forgotten with them: they lead to a start
-    np.testing.assert_allclose(got.noises, scores_drawn[2:], rtol=1e-12)
+    np.testing.assert_allclose(got.noises, scores_drawn[2:-1], rtol=1e-12)
+    assert scores_drawn[-1] == pytest.approx(PART * got.clip.norm / 0.35)
     hessian, outer = (sd for shape, sd in drawn if shape == (Q * (Q + 1) // 2,))
     assert got.hessian_noise * N == pytest.approx(hessian, rel=1e-12)
     assert hessian == pytest.approx(curvature_radius2(Q, float(N), 0.3) / 0.3)
@@ -265,8 +269,8 @@ def test_noise_that_is_named_is_noise_that_was_drawn(monkeypatch):
 
 
 def test_each_release_has_its_own_budget(monkeypatch):
-    """Counts, Gram matrix, rounds, spread, excess and outer products, at the parameter that names them, and
-    nothing else."""
+    """Counts, Gram matrix, rounds, spread, excess, skewness and outer products, at the parameter that names
+    them, and nothing else."""
     seen = []
 
     def watched(name, place):
@@ -283,10 +287,11 @@ def test_each_release_has_its_own_budget(monkeypatch):
         "rounds": 0.24,
         "spread": 0.17,
         "excess": 0.22,
+        "skewness": 0.35,
         "outer": 0.29,
     }
     walked(walk_on(X, y, **mus), 2, Squared(1.0), Huber(0.4, 0.6), 1)
-    assert seen == [0.05, 0.05, 0.12, 0.31, 0.05, 0.24, 0.24, 0.24, 0.17, 0.22, 0.29]
+    assert seen == [0.05, 0.05, 0.12, 0.31, 0.05, 0.24, 0.24, 0.24, 0.17, 0.22, 0.35, 0.29]
 
 
 # -- inference ---------------------------------------------------------------------------------------------
@@ -317,7 +322,7 @@ def made_up(name, sigma=1.3, **changes):
     """Rounds in two directions, of one of which they do not get to the end."""
     facts = {"noises": SCALES[name], "psi2": 1.7, "hessian_noise": 0.0, "clip": Clip.at(3.0), "outer": OUTER}
     facts |= (
-        {"outer_noise": 0.0, "cut": 0.0, "excess_noise": 0.05, "het": None, "swings": False}
+        {"outer_noise": 0.0, "cut": 0.0, "excess_noise": 0.05, "skew": None, "het": None, "swings": False}
         | {"excess": np.full(2, 0.05), "contrast": np.zeros(2)}
         | MADE_UP[name]
         | changes
@@ -468,7 +473,7 @@ def test_what_is_seen_to_be_cut_comes_after_a_misfit(name, monkeypatch):
     bent, prepared = made_up(name, clip=BIASED, contrast=np.array([1.0, -2.0]))
     plain = rounds_inference(bent, prepared, "robust", "").cov
     seen = np.array([[4.0, 2.0], [2.0, 1.0]])
-    monkeypatch.setattr(Clip, "with_seen", lambda clip, moment, *found: moment + seen)
+    monkeypatch.setattr("dpstats.linear.rounds_inference.with_seen", lambda moment, *found: moment + seen)
     got = rounds_inference(bent, prepared, "robust", "").cov
     A = np.linalg.inv(bent.hessian)
     np.testing.assert_allclose(got - plain, A @ seen @ A, rtol=1e-6)

@@ -377,6 +377,8 @@ def test_what_is_said_of_the_noise_is_true(monkeypatch):
     gradients = [sd for shape, sd in drawn if shape == (5,)][module._FIRST :]
     excess = next(sd for shape, sd in drawn if shape == (2, 5)) / math.sqrt(0.75)
     assert rounds.excess_noise * count == pytest.approx(excess, rel=1e-12)
+    skew = gradients.pop()
+    assert skew == pytest.approx(0.25 * rounds.clip.norm / budget.mus["skewness"], rel=1e-12)
     assert len(gradients) == module._SECOND + module._ROUNDS and rounds.burn == module._SECOND
     np.testing.assert_allclose(rounds.noises, gradients, rtol=1e-12)
     assert rounds.clip.norm / budget.mus["rounds"] == pytest.approx(gradients[-1], rel=1e-12)
