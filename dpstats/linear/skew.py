@@ -117,16 +117,22 @@ def with_seen(
     """
     if len(clip.sizes) == 1:
         return moment
-    times = min(_GOES_ON * math.sqrt(clip.power(clip.norm, 2)) / max(clip.norm, 1e-300), _REACHES)
-    seen = [(*excess, times, _SURELY)]
-    if skewed is not None:
-        beyond = clip.excess(clip.norm)
-        within = max(clip.excess(PART * clip.norm) - beyond, 1e-300)
-        seen.append((*skewed, min(times, _OF_TAIL * beyond / within), 1.0))
     unlike = clip.signs.unlike if clip.signs else 0.0
-    for vector, variance, factor, surely in seen:
+    for released, of_tail, surely in ((excess, math.inf, _SURELY), (skewed, _OF_TAIL, 1.0)):
+        if released is None or not seen_moment(*released).any():
+            continue
+        factor = _goes_on(clip, of_tail)
         for deviations, most in ((1.0, _MOST_SEEN * clip.bias), (surely, unlike)):
-            likely = factor**2 * seen_moment(vector, variance, deviations)
+            likely = factor**2 * seen_moment(*released, deviations)
             if likely.any():
-                moment = raised(moment, likely, vector, most**2)
+                moment = raised(moment, likely, released[0], most**2)
     return moment
+
+
+def _goes_on(clip: Clip, of_tail: float) -> float:
+    """How many times what is seen may be what the clip takes off, and no more than `of_tail` times what lies
+    beyond it over what lies between a quarter of it and it."""
+    times = min(_GOES_ON * math.sqrt(clip.power(clip.norm, 2)) / clip.norm, _REACHES)
+    beyond = clip.excess(clip.norm)
+    within = max(clip.excess(PART * clip.norm) - beyond, 1e-300)
+    return min(times, of_tail * beyond / within) if math.isfinite(of_tail) else times
