@@ -1,7 +1,7 @@
 """Intervals of ``ols`` where errors are skewed and large in some rows: in proportion, or in a small group.
 
 Run: OMP_NUM_THREADS=1 python benchmarks/intervals/uneven.py [SETS [LABEL]]   (100; ten minutes; writes
-uneven.csv, in which rows of other labels are kept: `before` is commit 70306347)
+uneven.csv, in which rows of other labels are kept: `before` is commit 227830c1)
 
 Data set i has seed i. The truth is least squares on four million rows. `determined` is the percentage of the
 data sets with an interval, `held` that of these in which it holds the truth, `plain` that of HC1 intervals
@@ -53,12 +53,19 @@ def exposed(g, n):
     return {"y": 0.02 * age + errors, "few": few, "age": age}
 
 
+def group(g, n):
+    few, x = (g.random(n) < 0.1) * 1.0, g.standard_normal(n)
+    errors = np.where(few > 0, 2.5 * (g.exponential(size=n) - 1), g.standard_normal(n))
+    return {"y": 1 + x + 2 * few + errors, "group": few, "x": x}
+
+
 DESIGNS = {
     "in proportion": (proportional, "y ~ size", (5_000, 20_000, 200_000)),
     "in proportion, differences": (differences, "y ~ treat * post + size", (20_000,)),
     "8 % employed by themselves": (employed, "y ~ educ + own", (20_000,)),
     "level of 5 %": (level, "y ~ x + C(g, Treatment('a'))", (20_000,)),
     "2 % exposed": (exposed, "y ~ few + age", (20_000,)),
+    "group of 10 %": (group, "y ~ group + x", (3_000, 10_000, 50_000)),
 }
 
 

@@ -27,7 +27,7 @@ from scipy import stats
 import dpstats
 
 HERE = Path(__file__).parent
-import os; OUTPUT = Path(os.environ["POUT"])
+OUTPUT = HERE / "populations.csv"
 FEWEST, MOST, EPS = 1_500, 20_000, 1.0
 Z = stats.norm.ppf(0.975)
 BAR, ALPHA = 0.93, 0.01
