@@ -14,7 +14,7 @@ __all__ = ["PART", "skewness", "unsettled", "with_seen"]
 PART, _BELOW = 0.25, 16
 """Where products are limited for :func:`skewness`, in clips, and parts of the first size, below which there
 are no counts."""
-_GOES_ON, _REACHES, _MOST_SEEN, _SURELY = 10.0, 2.5, 2.0, 1.5
+_GOES_ON, _REACHES, _MOST_SEEN, _SURELY = 10.0, 2.5, 2.0, 2.5
 """What is seen to be cut, up to twice the clip, counts so many times the typical size over the clip, and the
 second times at most: a rule of thumb from simulated costs. It ends with so many times the bias that the
 counts show; where it is seen by so many standard deviations, with that of signs that differ."""

@@ -42,9 +42,9 @@ def test_what_is_seen_to_be_cut_is_allowed_for_in_its_direction(norm, bias, time
         np.testing.assert_array_equal(with_seen(shape, other, (vector, noise**2), None), shape)
 
 
-@pytest.mark.parametrize(("deviations", "most"), [(1.2, 0.2), (1.8, 0.7)])
+@pytest.mark.parametrize(("deviations", "most"), [(2.2, 0.2), (2.8, 0.7)])
 def test_what_is_seen_with_more_certainty_may_be_all_that_signs_that_differ_have(deviations, most):
-    """Beyond one and a half standard deviations: less is at most twice the bias that the counts show."""
+    """Beyond two and a half standard deviations: less is at most twice the bias that the counts show."""
     clip = Clip(2.0, 0.1, SIZES, WITHIN.beyond, signs=_Signs(np.zeros((2, 2)), 1.0, 1.0, 0.7, 0.1))
     excess = np.array([0.0, math.sqrt(2 * (1 + deviations))])
     found = with_seen(np.diag([1e-6, 1e-6]), clip, (excess, 1.0), None)
