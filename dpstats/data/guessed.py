@@ -26,7 +26,8 @@ _READERS = re.compile("(csv|json) scan|read[_-]?(nd)?(csv|json|table|fwf|sql)|py
 # other objects of Python, a dataset of CSV files say, is not to be seen.
 _TYPED = {
     *("SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "COLUMN_DATA_SCAN", "READ_PARQUET", "PARQUET_SCAN"),
-    *("CTE_SCAN", "REC_CTE_SCAN", "DELIM_SCAN", "DUMMY_SCAN", "EMPTY_RESULT", "RANGE", "GENERATE_SERIES"),
+    *("CTE_SCAN", "REC_CTE_SCAN", "DELIM_SCAN", "DUMMY_SCAN", "EMPTY_RESULT"),
+    *("RANGE", "GENERATE_SERIES", "REPEAT", "UNNEST"),
 }
 
 # a folder that is named after a column and one of its values: ".../year=2024/..."
@@ -34,9 +35,14 @@ _FOLDER = re.compile(r"[/\\]([^/\\=\[\]']+)=[^/\\]*(?=[/\\])")
 _QUOTED = re.compile("'([^']*)'|\"([^\"]*)\"")
 _NO_FOLDERS = re.compile(r"hive_(types_autocast|partitioning) *:?= *'?(false|0)", re.IGNORECASE)
 
-# relations in a plan of Spark ("Relation [a#1,b#2] csv", "RelationV2[a#1] csv"), and files that have types
-_SPARK_RELATIONS = re.compile(r"\b(?:Streaming)?Relation(?:V2)?\b.*\] *(\S*)", re.IGNORECASE)
-_SPARK_TYPED = {"parquet", "orc", "avro"}
+# what the nodes of a plan of Spark read ("Relation [a#1,b#2] csv", "RelationV2[a#1] csv", and of Hive by a
+# class that is named after the files), and files that have types
+_SPARK_RELATIONS = re.compile(
+    r"^[\s:|+-]*(?:(?:Streaming)?Relation(?:V2)?\b.*\] *(\S*)"
+    r"|HiveTableRelation\b(?:.*\.(\w+Ser[Dd]e)\b)?)",
+    re.MULTILINE,
+)
+_SPARK_TYPED = re.compile("(parquet|orc|avro)(HiveSerDe|SerDe)?", re.IGNORECASE)
 _SPARK_FOLDERS = "spark.sql.sources.partitionColumnTypeInference.enabled"
 # as polars shows categories with codes of 8 or 16 bits in a query, and in a type
 _NARROW = re.compile(r"Categorical\(.*(, U|physical=pl\.UInt)(8|16)\)")
@@ -175,7 +181,7 @@ def check_dask(frame: Any) -> None:
 def check_spark(frame: Any) -> None:
     """Refuse a frame of Spark that reads files without types, or that fails if one value cannot be cast."""
     plan = str(frame._jdf.queryExecution().analyzed())
-    if not _SPARK_TYPED.issuperset(_SPARK_RELATIONS.findall(plan)):
+    if not all(_SPARK_TYPED.fullmatch("".join(found)) for found in _SPARK_RELATIONS.findall(plan)):
         _refuse(
             "this frame reads something else than Parquet, ORC and Avro files, as a CSV or JSON file, whose "
             "types may be"

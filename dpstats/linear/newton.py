@@ -137,9 +137,9 @@ class Newton:
     Notes
     -----
     **Privacy.** The constructor prepares the rows; each method is one release of the parameter that it names
-    (:meth:`rounds` one a round, :meth:`finish` four, or two with a given clip). Rows and their limits are
-    fixed by what was released before. See :mod:`dpstats.linear.scores` for sensitivities, and
-    ``docs/privacy/adassp.md`` for the argument.
+    (:meth:`rounds` one a round, :meth:`finish` four, of units three, or two with a given clip). Rows and
+    their limits are fixed by what was released before. See :mod:`dpstats.linear.scores` for sensitivities,
+    and ``docs/privacy/adassp.md`` for the argument.
     """
 
     def __init__(

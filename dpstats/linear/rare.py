@@ -34,9 +34,9 @@ _OCTAVES = 4.0
 """Values that are not seen are taken to be spread over so many octaves at most."""
 _SAME = 1e-6
 """A mean of a group of rows that is so near to 0 or 1 is that of rows that all have it."""
-_OF_ONE, _NEARLY = 0.25, 0.8
-"""Rows leave where so much of what tells of them is hidden, as with many levels noise mixes their directions,
-and so much of the most that is hidden of any."""
+_OF_ONE, _OF_LEVEL = 0.25, 0.5
+"""Rows leave where so much of what tells of them is hidden, as with many levels noise mixes their directions;
+and a cell in place of its level where that is so much of what is hidden of the level."""
 
 
 @dataclass(frozen=True)
@@ -289,12 +289,16 @@ def _normal(prepared: "Prepared", rare: Rare) -> Floats:
 
 
 def _of_direction(prepared: "Prepared", dark: Floats) -> Rare | None:
-    """Whose columns are most along these directions, (q, k), or what these span: of those that are nearly as
-    much so the one with the fewest rows."""
+    """Whose columns are most along these directions, (q, k), or what these span; of a level, rather a cell of
+    it that is half as much so."""
     along = [(rare, _normal(prepared, rare).T @ dark) for rare in prepared.rare if dark.size]
-    shares = [(rare, float(np.linalg.norm(part, 2)) ** 2) for rare, part in along if part.size]
-    least = max(_OF_ONE, _NEARLY * max((share for _, share in shares), default=0.0))
-    return min((rare for rare, share in shares if share > least), key=lambda r: r.share, default=None)
+    shares = [(float(np.linalg.norm(part, 2)) ** 2, rare) for rare, part in along if part.size]
+    most, best = max(shares, key=lambda found: found[0], default=(0.0, None))
+    if best is None or most <= _OF_ONE:
+        return None
+    cells = [(share, rare) for share, rare in shares if best.levels and set(rare.levels) > set(best.levels)]
+    share, cell = max(cells, key=lambda found: found[0], default=(0.0, best))
+    return cell if share > max(_OF_ONE, _OF_LEVEL * most) else best
 
 
 def _without(found: Turned, rare: Rare) -> Turned:

@@ -255,7 +255,7 @@ def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ..
     levels, columns = ([design.column_names[j] for j in part] for part in _missing(design, prepared))
     notes = []
     if levels:
-        why = "Left out, with the rows of these levels, which are too few for the noise"
+        why = "Left out, with their rows, which are too few for the noise"
         notes.append(f"{why}: {listed(levels)}.")
     notes += [_REFERENCE.format(*names) for names in prepared.gone.references]
     apart = np.array([design.column_names[j] for j in prepared.gone.apart], object)

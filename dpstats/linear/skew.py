@@ -64,8 +64,9 @@ def _within(clip: Clip, part: float) -> tuple[float, float]:
     below = first * (np.arange(_BELOW) + 0.5) / _BELOW  # rows below the first size are spread evenly
     sizes = np.concatenate([below, np.sqrt(clip.sizes[1:] * clip.sizes[:-1]), clip.sizes[-1:]])
     rows = -np.diff(clip.beyond, prepend=clip.beyond[0], append=0.0)[1:]
-    rows = np.concatenate([np.full(_BELOW, (1 - clip.beyond[0]) / _BELOW), rows])
-    share = float(rows[sizes < part * clip.norm].sum() / max(float(rows[sizes < clip.norm].sum()), 1e-300))
+    rows = np.maximum(np.concatenate([np.full(_BELOW, (1 - clip.beyond[0]) / _BELOW), rows]), 0.0)
+    within = float(rows[sizes < clip.norm].sum())  # none by counts that are noise
+    share = float(rows[sizes < part * clip.norm].sum()) / within if within > 0 else 1.0
     rest = np.minimum(sizes, part * clip.norm) - share * np.minimum(sizes, clip.norm)
     return share, float(rows @ rest**2)
 

@@ -121,7 +121,7 @@ def seen_moment(released: Floats, noise2: float, beyond: float = 1.0) -> Floats:
     q = len(released)
     error = noise2 * math.sqrt(2 / q)
     spare = float(released @ released) / q - noise2 - error
-    if spare <= (beyond - 1) * error:
+    if not spare > (beyond - 1) * error:  # nor of infinite noise
         return np.zeros((q, q))
     kept = spare / (spare + noise2)
     return np.asarray(kept * (kept * np.outer(released, released) + noise2 * np.eye(q)), float)

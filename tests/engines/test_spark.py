@@ -230,6 +230,10 @@ def test_types_that_are_guessed_and_casts_that_fail_are_refused(spark, tmp_path)
             dpstats.ols("y ~ a", guessed, eps=1)
     finally:
         spark.conf.unset("spark.sql.sources.useV1SourceList")
+    # a name is no reader, nor are Parquet files
+    workers.part(0).assign(relation=1.0)[["relation", "y"]].to_parquet(tmp_path / "a.parquet")
+    typed = spark.read.parquet(str(tmp_path / "a.parquet")).select("relation", "y")
+    assert dpstats.mean("y ~ 1", typed, eps=9, seed=1).nobs > 0
     words = spark.createDataFrame([("1",), ("2",)], "w string").selectExpr("cast(w as double) as y")
     with pytest.raises(dpstats.SchemaError, match="try_cast"):
         dpstats.mean("y ~ 1", words, eps=1)

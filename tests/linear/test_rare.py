@@ -311,6 +311,15 @@ def test_a_level_leaves_where_only_all_of_its_cells_together_are_hidden():
     one = next(rare for rare in before.rare if rare.levels == (("g", 2), ("h", 1)))
     fewer = without_hidden(before, dark_along(before, one.columns), 1e-12, 1.0)
     assert {names[j] for j in fewer.prepared.gone.columns} == {"g[T.c]:h[T.v]"}
+    # of what lies in the level's columns half and more is the cell's
+    W, columns = before.whitening.W, before.affine.columns
+    own = W[columns == one.columns[0]][0] / np.linalg.norm(W[columns == one.columns[0]][0])
+    basis = np.linalg.qr(W[np.isin(columns, level.columns)].T)[0]
+    other = basis @ (basis.T @ mean) - own * (own @ mean)
+    mixed = 0.9 * own + math.sqrt(1 - 0.81) * other / np.linalg.norm(other)
+    mostly = without_hidden(before, np.eye(len(mixed)) - (1 - 1e-3) * np.outer(mixed, mixed), 1e-12, 1.0)
+    assert {names[j] for j in mostly.prepared.gone.columns} >= {"g[T.c]:h[T.v]"}
+    assert "g[T.c]" not in {names[j] for j in mostly.prepared.gone.columns}
     rest = fewer.prepared
     again = without_hidden(rest, dark_along(rest, np.setdiff1d(level.columns, one.columns)), 1e-12, 1.0)
     assert not np.isin(level.columns, again.prepared.affine.columns).any()

@@ -51,7 +51,7 @@ def test_a_level_that_is_hidden_later_leaves_then(name):
     fit = getattr(dpstats, name)("y ~ a + d", hidden(share=0.02), eps=0.5, seed=1)
     assert fit.params["d[T.True]"] == 0 and np.isnan(fit.bse["d[T.True]"])
     assert fit.bse[["Intercept", "a"]].notna().all()
-    assert "Left out, with the rows of these levels, which are too few for the noise: d[T.True]." in fit.notes
+    assert "Left out, with their rows, which are too few for the noise: d[T.True]." in fit.notes
 
 
 def test_a_table_says_where_most_of_a_standard_error_is_a_bound():

@@ -102,6 +102,14 @@ def test_skewness_is_what_lies_between_the_quarter_and_the_clip():
     assert variance == pytest.approx(0.03**2 + (share * 0.05) ** 2 + rows @ rest**2 / 400 / 2)
 
 
+@pytest.mark.parametrize("beyond", [[1.4, 0.1, 0.0, 0.0], [-0.3, -0.1, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+def test_counts_that_are_noise_say_no_more_than_that_all_rows_are_within(beyond):
+    """More rows than there are, or fewer than none, beyond the first size."""
+    clip = Clip(4.0, 0.1, np.array([1.0, 2.0, 4.0, 8.0]), np.array(beyond))
+    found, variance = skewness(clip, np.array([-0.2, 0.1]), 0.03, np.array([1.0, 1.0]), 0.05, 400.0)
+    assert np.all(np.abs(found + [-0.2, 0.1]) <= 1) and 0.03**2 <= variance < 1
+
+
 def grouped(seed, n=20_000):
     """Errors of a group of 5 % are skewed and large; those of the others are normal."""
     g = np.random.default_rng(seed)
