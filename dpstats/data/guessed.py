@@ -133,8 +133,8 @@ def check_duckdb(relation: Any) -> None:
         ) from None
     if not _TYPED.issuperset(_leaves(plan)):
         _refuse(
-            "this relation reads something else than tables of duckdb and Parquet files, as a CSV, JSON or "
-            "SQLite file or a frame of another library, whose types may be"
+            "this relation reads more than tables of duckdb and Parquet files, as a CSV or SQLite file or a "
+            "frame of another library, whose types may be"
         )
     if not _NO_FOLDERS.search(query):
         how = "hive_types_autocast=false in read_parquet() makes texts of all"
@@ -183,8 +183,8 @@ def check_spark(frame: Any) -> None:
     plan = str(frame._jdf.queryExecution().analyzed())
     if not all(_SPARK_TYPED.fullmatch("".join(found)) for found in _SPARK_RELATIONS.findall(plan)):
         _refuse(
-            "this frame reads something else than Parquet, ORC and Avro files, as a CSV or JSON file, whose "
-            "types may be"
+            "this frame reads more than Parquet, ORC and Avro files, as a CSV or JSON file, whose types "
+            "may be"
         )
     strict = frame.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
     if strict and _SPARK_CASTS.search(plan):
