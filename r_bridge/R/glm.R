@@ -13,7 +13,8 @@
 #'   variation than Poisson's.
 #' @param offset,exposure The name of a column, or an expression in quotes, that is added to the linear predictor: itself, or
 #'   the logarithm of an exposure. `exposure = "years"` is `offset(log(years))` in the formula. Not with `select`.
-#' @param family [binomial()], [poisson()] or [gaussian()], each with its canonical link.
+#' @param family [binomial()], [poisson()] or [gaussian()], each with its canonical link. It has no default: that of [glm()] is
+#'   `gaussian()`, and a model that was not meant costs its budget.
 #' @param ... Of `dp_glm()`: further arguments of `dp_logit()`, `dp_poisson()` or `dp_ols()`. Otherwise refused; `subset`,
 #'   `na.action`, `contrasts` and `weights` of [glm()] say what to do in their place.
 #'
@@ -60,7 +61,11 @@ dp_poisson <- function(formula, data, eps, delta = 1e-6, offset = NULL, exposure
 
 #' @rdname dp_logit
 #' @export
-dp_glm <- function(formula, data, family = stats::binomial(), ...) {
+dp_glm <- function(formula, data, family, ...) {
+  if (missing(family)) {
+    fail("parameter_error", "family must be given: binomial() for a 0/1 response, poisson() for counts, or gaussian(), the default of ",
+         "glm(), which is dp_ols().")
+  }
   if (is.data.frame(family)) {
     fail("parameter_error", "family must be binomial(), poisson() or gaussian(), not a data frame: here the data come before it, as ",
          "in dp_glm(y ~ x, d, binomial(), eps = 1).")

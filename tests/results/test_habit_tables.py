@@ -391,6 +391,7 @@ R = {
         "!ggeffects::ggpredict(fit, 'x')", "!ggeffects::ggemmeans(fit, 'x')",
         "!model.frame(fit)", "stopifnot(is.null(fit$data), is.null(fit$model))",
     ),
+    "`dp_glm(y ~ x, data, eps = 1)`": ("!dp_glm(k ~ x, data, eps = 5)",),
     "`by =`": (
         "groups <- dp_median(y ~ 1, data, eps = 5, by = 'g')", "length(groups)", "names(groups)", "groups[1]",
         "groups[[1]]", "for (one in groups) coef(one)", "lapply(groups, coef)", "as.list(groups)",
@@ -400,7 +401,7 @@ R = {
         "!anova(groups)", "!sigma(groups)", "!car::linearHypothesis(groups, 'x = 0')",
         "!lmtest::coeftest(groups)", "!multcomp::glht(groups, 'x = 0')", "!residuals(groups)",
         "!AIC(groups)", "lapply(groups, nobs)",
-        "summary(dp_glm(k ~ x, data, eps = 5, by = 'g'), exponentiate = TRUE)",
+        "summary(dp_glm(k ~ x, data, binomial(), eps = 5, by = 'g'), exponentiate = TRUE)",
     ),
     "`sigma()`": ("sigma(fit)", "saveRDS(fit, tempfile())"),
     "`fit$coefficients`": (

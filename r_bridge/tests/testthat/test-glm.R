@@ -157,7 +157,7 @@ test_that("dp_glm() dispatches by its family", {
   skip_without_python()
   d <- glm_rows()
   expect_same <- function(fit, other) expect_identical(fit[names(fit) != "call"], other[names(other) != "call"])
-  expect_same(dp_glm(yes ~ x, d, eps = 3, seed = 1), dp_logit(yes ~ x, d, eps = 3, seed = 1))
+  expect_same(dp_glm(yes ~ x, d, binomial(), eps = 3, seed = 1), dp_logit(yes ~ x, d, eps = 3, seed = 1))
   for (family in list(poisson(), poisson, "poisson")) {
     expect_same(dp_glm(visits ~ x, d, family, eps = 3, seed = 1), dp_poisson(visits ~ x, d, eps = 3, seed = 1))
   }
@@ -167,7 +167,7 @@ test_that("dp_glm() dispatches by its family", {
 test_that("groups have fits of their own", {
   skip_without_python()
   d <- glm_rows(6000)
-  fits <- dp_glm(yes ~ x, d, eps = 3, seed = 1, by = "g")
+  fits <- dp_glm(yes ~ x, d, binomial(), eps = 3, seed = 1, by = "g")
   expect_s3_class(fits[["a"]], "dpstats_glm")
   one <- predict(fits, d[1:9, ], type = "response")
   expect_true(all(one > 0 & one < 1))
@@ -178,6 +178,7 @@ test_that("what cannot be fitted is refused", {
   skip_without_python()
   d <- glm_rows(400)
   expect_snapshot(error = TRUE, {
+    dp_glm(visits ~ x, d, eps = 1)
     dp_glm(yes ~ x, d, quasipoisson(), eps = 1)
     dp_glm(yes ~ x, d, binomial("probit"), eps = 1)
     dp_glm(yes ~ x, d, "probit", eps = 1)

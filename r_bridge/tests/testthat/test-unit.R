@@ -45,7 +45,7 @@ test_that("weights, effects, groups and the other verbs take units", {
   expect_length(dp_huber(y ~ x, d, eps = 3, by = "group", unit = "patient", seed = 1), 2)
   for (fit in list(
     dp_median(y ~ 1, d, eps = 3, unit = "patient", seed = 1), dp_tukey_em(y ~ x, d, eps = 8, unit = "patient", seed = 1),
-    dp_glm(I(y > 1) ~ x, d, eps = 3, unit = "patient", seed = 1),
+    dp_glm(I(y > 1) ~ x, d, binomial(), eps = 3, unit = "patient", seed = 1),
     dp_select_features(y ~ x + z, d, k = 1, eps = 3, unit = "patient", seed = 1)
   )) expect_equal(dp_guarantee(fit)$unit, "patient")
 })
