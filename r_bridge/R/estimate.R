@@ -64,7 +64,8 @@ column_levels <- function(x, name, declared, written) {
 check_column <- function(name, what) {
   if (inherits(name, "formula") && length(name) == 2 && is.name(name[[2]])) name <- as.character(name[[2]])
   if (!is.null(name) && !(is.character(name) && length(name) == 1 && !is.na(name))) {
-    fail("parameter_error", what, " must be NULL or the name of a column.")
+    several <- if (what == "by" && is.character(name)) "; groups by several factors are those of one column that interaction() makes"
+    fail("parameter_error", what, " must be NULL or the name of a column", several, ".")
   }
   name
 }

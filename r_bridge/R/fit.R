@@ -269,9 +269,10 @@ dp_het_test <- function(x) {
   )
 }
 
-check_level <- function(level) {
+check_level <- function(level, what = "level") {
   fine <- is.numeric(level) && length(level) == 1 && !is.na(level) && level > 0 && level < 1
-  if (!fine) fail("parameter_error", "level must be a number in (0, 1).")
+  got <- if (is.numeric(level) && length(level) == 1) paste0(", got ", format(level))
+  if (!fine) fail("parameter_error", what, " must be a number in (0, 1)", got, ".")
 }
 
 # The names that an argument chooses, by name or position.

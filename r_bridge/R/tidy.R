@@ -62,6 +62,7 @@ tidy_frame <- function(x, conf.int, conf.level) {
     p.value = p_values(statistics, x$df)
   )
   if (conf.int) {
+    check_level(conf.level, "conf.level")
     ends <- unname(confint.dpstats(x, level = conf.level))
     frame$conf.low <- ends[, 1]
     frame$conf.high <- ends[, 2]

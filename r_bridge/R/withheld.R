@@ -67,10 +67,10 @@ influence.dpstats <- function(model, ...) not_released("influence")
 influence.dpstats_groups <- function(model, ...) not_released("influence")
 
 #' @export
-logLik.dpstats <- function(object, ...) not_released("logLik", from_rows)
+logLik.dpstats <- function(object, ...) not_released("logLik", paste("(and so AIC and BIC)", from_rows))
 
 #' @export
-logLik.dpstats_groups <- function(object, ...) not_released("logLik", from_rows)
+logLik.dpstats_groups <- function(object, ...) not_released("logLik", paste("(and so AIC and BIC)", from_rows))
 
 #' @export
 deviance.dpstats <- function(object, ...) not_released("deviance", from_rows)

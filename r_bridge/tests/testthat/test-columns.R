@@ -169,6 +169,7 @@ test_that("data and declarations are checked before anything is read", {
     dp_ols(y ~ x, d, eps = 1, levels = list("a"))
     dp_ols(y ~ x, d, eps = 1, levels = list(w = "a"))
     dp_ols(y ~ x, d, eps = 1, by = 3)
+    dp_ols(y ~ x, d, eps = 1, by = c("x", "y"))
     dp_ols(y ~ x, d, eps = 1, ledger = 3)
     dp_ols(y ~ x, stats::setNames(cbind(d, 1), c("x", "y", "x")), eps = 1)
   })

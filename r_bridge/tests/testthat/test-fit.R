@@ -161,6 +161,7 @@ test_that("what needs the rows stops and says why", {
     sigma(made_fit(released = list(sigma = NULL)))
     confint(fit, "w")
     confint(fit, level = 2)
+    tidy(fit, conf.level = 90)
     summary(fit, level = NA)
     dp_guarantee(3)
   })
