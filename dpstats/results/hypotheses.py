@@ -22,6 +22,7 @@ __all__ = ["HetTest", "Hypotheses", "linear_hypothesis"]
 
 Hypothesis = str | Sequence[str] | ArrayLike
 _Equations = tuple[Floats, Floats, list[str]]
+_NO_COVARIANCES = "A joint test needs covariances between its estimates, and none were released: see t_test()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,7 @@ class Hypotheses:
         ------
         NotReleased
             If the standard errors do not cover the sampling variation, or the hypothesis is about a
-            coefficient that is not determined.
+            coefficient that is not determined or has no covariances with others.
         ParameterError
             If the hypothesis cannot be read, or contradicts itself.
 
@@ -214,10 +215,13 @@ class Hypotheses:
             fail("hypothesis", r_matrix, "of equations that can hold together")
         parts = R, values, self.df, self.root, self.free
         statistic, q, _ = inference.joint_test(self.estimates, cov, *parts)
-        lost = np.any(R != 0, axis=0) & np.isnan(inference.standard_errors(cov))
+        used = np.any(R != 0, axis=0)
+        lost = used & np.isnan(inference.standard_errors(cov))
         if np.isnan(statistic) and lost.any():
             names = listed([self.names[i] for i in np.flatnonzero(lost)])
             raise NotReleased(f"A joint test has coefficients that are not determined: {names}. Name others.")
+        if np.isnan(statistic) and np.isnan(cov[np.ix_(used, used)]).any():
+            raise NotReleased(f"{_NO_COVARIANCES}.")
         if self.df is None:
             return ContrastResults(chi2=statistic, statistic=statistic, df_denom=q, distribution="chi2")
         return ContrastResults(F=statistic, df_num=q, df_denom=self.df)
@@ -290,9 +294,10 @@ class Hypotheses:
         >>> round(float(test.statistic), 2), int(test.df_denom)
         (537.8, 4)
         """
-        return self.wald_test(
-            [name for name in self.names if name != "Intercept"] if terms is None else terms
-        )
+        names = [name for name in self.names if name != "Intercept"]
+        if terms is None and not names:
+            raise ParameterError("terms must be given, as the fit has a constant alone: f_test('Intercept').")
+        return self.wald_test(names if terms is None else terms)
 
     def het_test(self) -> HetTest:
         """The test of constant error variance (homoskedasticity), from released values. Conservative, but for
@@ -329,11 +334,8 @@ class Hypotheses:
     def _tested(self) -> Floats:
         """The covariance; NotReleased if it is not one for tests."""
         if self.cov is None or self.covers != SAMPLING_AND_PRIVACY:
-            why = {
-                SAMPLING_AND_PRIVACY: "there is no covariance",
-                PRIVACY: f"the intervals cover {PRIVACY}",
-            }.get(self.covers, self.covers.rstrip("."))
-            raise NotReleased(f"This result has no tests: {why}.")
+            why = {SAMPLING_AND_PRIVACY: "there is no covariance", PRIVACY: f"the intervals cover {PRIVACY}"}
+            raise NotReleased(f"This result has no tests: {why.get(self.covers, self.covers.rstrip('.'))}.")
         return self.cov
 
 
@@ -429,9 +431,7 @@ def _parsed(spec: Hypothesis, parts: list[str], names: list[str], known: list[st
         with np.errstate(divide="raise", over="raise", invalid="raise"):
             constraint = patsy.DesignInfo(names).linear_constraint(spec)
     except (patsy.PatsyError, ValueError, ArithmeticError):
-        allowed = (
-            f"an equation that is linear in the coefficients {listed(names, 6)}, or names of these or terms"
-        )
+        allowed = f"an equation linear in the coefficients {listed(names, 6)}, or names of these or terms"
         fail("hypothesis", spec, allowed + unknown_in(spec if isinstance(spec, str) else parts, known))
     if not (np.isfinite(constraint.coefs).all() and np.isfinite(constraint.constants).all()):
         fail("hypothesis", spec, "finite")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpstats
-from dpstats.errors import ParameterError
+from dpstats.errors import NotReleased, ParameterError
 from dpstats.results.hypotheses import _contradictory, linear_hypothesis
 
 NAMES = ["Intercept", "carat", "cut[T.Good]", "cut[T.Ideal]", 'C(f, levels=["a, b"])[T.a, b]']
@@ -85,3 +85,20 @@ def test_a_name_that_is_none_of_them_is_told():
     assert "Smith" not in str(caught.value)
     with pytest.raises(dpstats.ParameterError, match=r"terms, got 'carat \* carat = 0'"):
         fit.wald_test("carat * carat = 0")
+
+
+def test_a_joint_test_without_covariances_is_refused():
+    """It was NaN: a mean of several columns has standard errors, and no covariances between them."""
+    rng = np.random.default_rng(0)
+    fit = dpstats.mean("a + b ~ 1", {"a": rng.normal(9, 1, 2000), "b": rng.normal(5, 1, 2000)}, eps=5, seed=1)
+    for test in (fit.f_test, lambda: fit.wald_test("a = 9, b = 5"), lambda: fit.wald_test("a - b = 4")):
+        with pytest.raises(NotReleased, match="covariances between its estimates"):
+            test()
+    assert fit.wald_test("a = 0").pvalue < 1e-6 and fit.wald_test_terms().table["pvalue"].max() < 1e-6
+
+
+def test_the_test_of_all_but_the_constant_says_where_there_is_none():
+    fit = dpstats.ols("y ~ 1", {"y": np.random.default_rng(0).normal(9, 1, 2000)}, eps=5, seed=1)
+    with pytest.raises(ParameterError, match="the fit has a constant alone"):
+        fit.f_test()
+    assert fit.f_test("Intercept").pvalue < 1e-6 and math.isnan(fit.fvalue)
