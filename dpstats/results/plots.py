@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["coefficients", "groups", "pyplot", "title"]
 
 _ROW_INCHES = 0.32
+_TIED = 1e-9
+"""Width of intervals of ranks, relative to where they lie, below which many rows have one value."""
 
 
 def pyplot() -> Any:
@@ -86,11 +88,14 @@ def coefficients(
     if ax is None:
         _, ax = plt.subplots(figsize=(6.4, 1.6 + _ROW_INCHES * len(chosen)), layout="constrained")
 
-    whole = _intervals(ax, estimate, low, high, effects=standardize or not _of_location(results))
+    effects = standardize or not _of_location(results)
+    whole = _intervals(ax, estimate, low, high, effects=effects, ranks=results.cov is None)
     labels = shorten([results.names[i] for i in chosen], 32)
     labels = _marked(labels, results.determined.to_numpy()[chosen])
     ax.set_yticks(range(len(chosen)), labels, parse_math=False)
-    what = "Coefficient / standard error" if standardize else "Coefficient"
+    of_values = _of_location(results) and "Intercept" not in results.names
+    what = results.method if of_values else "Coefficient"
+    what += " / standard error" if standardize else ""
     ax.set_xlabel(what + (_coverage(results, alpha) if whole.any() else ""))
     ax.set_title(title(results.method, results.guarantee), fontsize="medium")
     return ax
@@ -141,7 +146,7 @@ def groups(results: "Many", term: str | None = None, ax: Any = None, *, alpha: f
             labels[i] += " (no estimate)"
     if ax is None:
         _, ax = plt.subplots(figsize=(6.4, 1.6 + _ROW_INCHES * len(lines)), layout="constrained")
-    whole = _intervals(ax, *lines.T, effects=not _of_location(some))
+    whole = _intervals(ax, *lines.T, effects=not _of_location(some), ranks=some.cov is None)
     ax.set_yticks(range(len(lines)), _marked(labels, known), parse_math=False)
     ax.set_xlabel(term + (_coverage(some, alpha) if whole.any() else ""), parse_math=False)
     line = title(some.method, results.guarantee)
@@ -154,10 +159,13 @@ def _of_location(results: "Results") -> bool:
     return results.formula.partition("~")[2].strip() == "1"
 
 
-def _intervals(ax: Any, estimate: Floats, low: Floats, high: Floats, *, effects: bool) -> Booleans:
+def _intervals(
+    ax: Any, estimate: Floats, low: Floats, high: Floats, *, effects: bool, ranks: bool
+) -> Booleans:
     """Draw estimates and intervals, one below the other; which of them have an interval.
 
-    An estimate without one is an open marker. The axis of effects holds 0.
+    An estimate without one is an open marker. The axis of effects holds 0; where all of `ranks` is one value,
+    that is its middle.
     """
     rows, whole = np.arange(len(estimate)), np.isfinite(low) & np.isfinite(high)
     shown = np.concatenate([estimate[np.isfinite(estimate)], low[whole], high[whole]])
@@ -166,6 +174,8 @@ def _intervals(ax: Any, estimate: Floats, low: Floats, high: Floats, *, effects:
     ax.hlines(rows[whole], low[whole], high[whole], color="C0", linewidth=1.8)
     ax.plot(estimate[whole], rows[whole], "o", color="C0", markersize=4)
     ax.plot(estimate[~whole], rows[~whole], "o", color="C0", markersize=4, fillstyle="none")
+    if ranks and not effects and len(shown) and 0 < np.ptp(shown) <= _TIED * np.abs(shown).max():
+        ax.set_xlim(shown[0] - 0.05 * abs(shown[0]), shown[0] + 0.05 * abs(shown[0]))
     ax.set_ylim(len(rows) - 0.5, -0.5)
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)

@@ -134,6 +134,16 @@ def test_values_that_are_no_effects_have_no_line_at_0():
     assert FIT.plot(terms="cut[T.Good]").get_xlim()[0] < 0
 
 
+def test_quantiles_of_tied_values_have_an_axis_that_can_be_read():
+    """It was as wide as what tells their intervals from nothing, with an offset in place of the value."""
+    ends = np.array([520.0, 520.0]), np.array([520.0, 520.0]) + 3e-7
+    tied = dataclasses.replace(MEDIAN, cov=None, estimates=ends[0], interval=FixedInterval(*ends, 0.05))
+    ax = tied.plot()
+    assert ax.get_xlim() == (494, 546) and ax.get_xlabel().startswith(f"{MEDIAN.method}\n")
+    far = dataclasses.replace(tied, interval=FixedInterval(ends[0], ends[1] + 1, 0.05))
+    assert 519 < far.plot().get_xlim()[0] and far.plot().get_xlim()[1] < 522
+
+
 def test_the_figure_grows_with_the_coefficients():
     names = tuple(f"x{i}" for i in range(60))
     tall = dataclasses.replace(FIT, names=names, estimates=np.arange(60.0), cov=np.eye(60), terms={})
