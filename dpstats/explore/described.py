@@ -18,7 +18,7 @@ SEEN = 2.5
 """Standard deviations of the noise from which on missing values are seen."""
 QUARTILES = {"25 %": 0.25, "median": 0.5, "75 %": 0.75}
 _LARGEST_SE = 0.5
-"""A correlation with a larger standard error is not determined."""
+"""A correlation, or a share of a level, with a larger standard error is not determined."""
 _CUT, _CERTAIN = 0.75, 2.0
 """A column has rows that are cut if its mean square is below that by so many standard deviations of the
 noise: not below 1, since the standard deviation that it is measured by has noise too."""
@@ -208,7 +208,8 @@ class LevelCounts:
         return np.maximum(self.noisy, 0.0)
 
     def shares(self, alpha: float) -> Floats:
-        """Share of each level among the rows that have one, standard error, and interval.
+        """Share of each level among the rows that have one, standard error, and interval; NaN where the
+        standard error is so large that they tell nothing.
 
         Parameters
         ----------
@@ -238,7 +239,9 @@ class LevelCounts:
         within = np.maximum(share * (1 - share), self.sd / total * (share == 0)) / total
         se = np.sqrt(noise + within)
         ends = np.clip(inference.wald_interval(share, se, alpha), 0.0, 1.0)
-        return np.column_stack([share, se, ends])
+        found = np.column_stack([share, se, ends])
+        found[se > _LARGEST_SE] = np.nan
+        return found
 
 
 @dataclass(frozen=True)

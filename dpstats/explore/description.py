@@ -226,6 +226,8 @@ class Description(Tabled):
         empty = {
             n.all_missing for n, row in zip(self.number_summaries, rows, strict=True) if UNDETERMINED in row
         }
+        if any(UNDETERMINED in row for row in self._levels_table(alpha).rows):
+            empty.add(False)
         if False in empty:
             which = ", except where all values are missing" * (True in empty)
             yield (
@@ -293,7 +295,7 @@ class Description(Tabled):
             for level, count, (share, se, low, high) in zip(
                 factor.levels, factor.counts, factor.shares(alpha), strict=False
             ):
-                rows.append((f"  {level}", f"{count:,.0f}", *(f"{x:.4f}" for x in (share, se, low, high))))
+                rows.append((f"  {level}", f"{count:,.0f}", *map(_share, (share, se, low, high))))
         ends = f"[{alpha / 2:.6g}", f"{1 - alpha / 2:.6g}]"
         return Table(("", "rows", "share", "std err", *ends), tuple(rows))
 
@@ -423,6 +425,10 @@ class Description(Tabled):
 
     def _determined(self) -> Booleans:
         return ~np.isnan(self.estimates)
+
+
+def _share(x: float) -> str:
+    return UNDETERMINED if math.isnan(x) else f"{x:.4f}"
 
 
 def _spread_of_noise(sd: float) -> str:

@@ -320,8 +320,10 @@ draw_shares <- function(name, table) {
   on.exit(graphics::par(mar = kept))
   labels <- shortened(table$level, "", 0.4 * graphics::par("fin")[1])
   graphics::par(mar = replace(kept, 2, lines_of(labels)))
+  # the ends of a share that is not determined are those of all shares
+  ends <- replace(table$conf.high, is.na(table$conf.high), 1)
   graphics::plot.default(
-    c(0, max(table$conf.high)), c(0.5, length(y) + 0.5), type = "n", yaxt = "n", xlab = paste("Share,", name), ylab = ""
+    c(0, max(ends)), c(0.5, length(y) + 0.5), type = "n", yaxt = "n", xlab = paste("Share,", name), ylab = ""
   )
   graphics::rect(0, y - 0.4, table$share, y + 0.4, col = "grey85", border = NA)
   graphics::segments(table$conf.low, y, table$conf.high, y)

@@ -285,6 +285,15 @@ class TestRows:
         one = dpstats.describe({"x": np.arange(50.0)}, eps=0.5, seed=1)
         assert math.isnan(one.numbers.loc["x", "mean"]) and "n.d." in str(one)
 
+    def test_too_few_rows_leave_shares_undetermined_and_say_so(self):
+        """They were shares with standard errors of 10, from 0 to 1."""
+        one = dpstats.describe({"g": ["a"]}, levels={"g": ["a", "b"]}, eps=1, seed=1)
+        assert one.levels.drop(columns="count").isna().all(axis=None) and one.levels["count"].notna().all()
+        assert one.to_dict()["statistics"][-1]["estimate"] is None
+        assert str(one).count("n.d.") == 9 and "n.d.: not determined by this release" in str(one)
+        pytest.importorskip("matplotlib").use("Agg")
+        one.plot()
+
     @pytest.mark.parametrize("present", [0, 1, 20])
     @pytest.mark.slow
     def test_quartiles_of_hardly_any_numbers_are_not_determined(self, present):

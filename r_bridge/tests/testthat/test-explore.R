@@ -59,6 +59,9 @@ test_that("what cannot be described is left out by its type, and named", {
   expect_identical(table$levels$level, c("u", "v"))
   expect_identical(nrow(table$numbers), 0L)
   quiet_plots(table)
+  one <- dp_describe(d[1, ], "g", eps = 1)
+  expect_true(all(is.na(one$levels[c("share", "std.error", "conf.low", "conf.high")])))
+  quiet_plots(one)
   expect_snapshot(error = TRUE, {
     dp_describe(d, "text", eps = 4)
     dp_describe(d, "day", eps = 4)
