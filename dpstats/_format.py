@@ -13,6 +13,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 __all__ = [
     "MISSING",
     "UNDETERMINED",
+    "apart",
     "at_least",
     "at_most",
     "format_p",
@@ -23,6 +24,7 @@ __all__ = [
     "package_version",
     "shorten",
     "text_width",
+    "too_few",
     "wrap",
 ]
 
@@ -56,6 +58,21 @@ def format_value(x: float, width: float = 0.0) -> str:
     """
     decimals = 3 - _exponent(x)
     return _number(x, min(decimals, 1 - _exponent(width)) if width > 0 else decimals, 10) if x else "0"
+
+
+def apart(low: float, high: float, digits: int = 4) -> tuple[str, str]:
+    """Two numbers to `digits` significant digits, or to as many as tell three of their difference.
+
+    Examples
+    --------
+    >>> apart(-2.12812, 3.52812), apart(2e9 - 12.34, 2e9 + 56.78)
+    (('-2.128', '3.528'), ('1999999987.7', '2000000056.8'))
+    """
+    length = high - low
+    if math.isfinite(length) and length:
+        longer = 3 + _exponent(max(abs(low), abs(high))) - _exponent(length)
+        digits = min(max(digits, longer), 17)
+    return f"{low:.{digits}g}", f"{high:.{digits}g}"
 
 
 def at_least(x: float, digits: int = 6) -> str:
@@ -153,6 +170,17 @@ def listed(items: Sequence[str], shown: int = 3) -> str:
     """
     rest = len(items) - shown
     return ", ".join(items[:shown]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def too_few(rows: int) -> str:
+    """What a refusal says of a public number of rows.
+
+    Examples
+    --------
+    >>> too_few(1), too_few(1200)
+    ('1 row is too few', '1,200 rows are too few')
+    """
+    return f"{rows:,} row{' is' if rows == 1 else 's are'} too few"
 
 
 def text_width(text: str) -> int:

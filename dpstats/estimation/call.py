@@ -1,6 +1,6 @@
 """What a user asks for, what an estimator asks of it, and the three steps that an estimator is."""
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -33,6 +33,7 @@ class Budget(Protocol):
     def guarantee(self) -> Guarantee: ...
 
 
+_SEVERAL = "; of several paste the values into one column with declared levels"
 _EPS = 1e-20, 1e20
 """What mechanisms are made for: their arithmetic leaves the range of doubles far beyond."""
 
@@ -73,7 +74,8 @@ class Call:
             fail("ledger", self.ledger, "None or a dpstats.Ledger")
         for name, column in (("by", self.by), ("unit", self.unit)):
             if not (column is None or isinstance(column, str)):
-                fail(name, column, "None or the name of a column")
+                several = _SEVERAL if name == "by" and isinstance(column, list | tuple) else ""
+                fail(name, column, f"None or the name of a column{several}")
         check_formula(self.formula)
         # (names of NumPy are shown as those of Python)
         by, unit = (None if name is None else str(name) for name in (self.by, self.unit))
@@ -99,11 +101,14 @@ class Call:
         said = f"Values beyond declared bounds count as if they were at them: {listed(ends)}."
         return replace(results, notes=(*results.notes, said))
 
-    def reminder(self, columns: Container[str]) -> str:
-        """What a failure says of those of some columns whose levels are declared in the call: a fact about
-        the call alone.
+    def reminder(self, design: Any, *others: str) -> str:
+        """What a failure says of the columns of a design, and of others, whose levels are declared in the
+        call or written in its formula: a fact about the call alone.
         """
-        names = [quoted(name) for name in self.levels or () if name in columns]
+        coded: frozenset[str] = getattr(design, "coded", frozenset())
+        written = coded - getattr(getattr(design, "layout", None), "declared", coded)
+        declared = [name for name in self.levels or () if name in coded or name in others]
+        names = [quoted(name) for name in dict.fromkeys([*declared, *sorted(written)])]
         if not names:
             return ""
         what = "Rows whose value is none of them are not used, and the level '1' is not the number 1."
@@ -160,6 +165,10 @@ class Needs:
     def _problem(self, design: Design) -> str | None:
         names, responses, formula = design.column_names, len(design.response_names), design.formula
         instead = f" {self.instead}" if self.instead else ""
+        if self.columns == "one covariate" and names == ("Intercept",):
+            instead = " For the response alone use dpstats.median or dpstats.mean."
+        elif self.columns == "one covariate" and design.layout.categorical_terms:
+            instead = " For levels use dpstats.huber or dpstats.ols."
         if self.responses == "one" and responses != 1:
             return f"one response, and {formula!r} has {responses}."
         if self.columns == "constant" and names != ("Intercept",):

@@ -70,7 +70,7 @@ def run_groups(
         return GroupedRows(rows, (*names, *({call.unit} - set(names))), coded | {call.unit}, by, levels)
 
     origin = Origin.now(call.seeded)
-    read_as_levels = call.reminder({by, *getattr(design, "coded", ())})
+    read_as_levels = call.reminder(design, by)
     rows, failed = None, {}
     budgets: list[B | None]
     if estimator.needs.public_rows:

@@ -79,7 +79,7 @@ def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | Group
             results: T = dated(call.about_bounds(made, design), origin)
             return results
     except ReleaseFailed as failure:
-        of_rows = call.reminder(getattr(design, "coded", ())) + text_reminder(design) + call.unit_reminder
+        of_rows = call.reminder(design) + text_reminder(design) + call.unit_reminder
         failure.args = (f"{failure}{of_rows}{estimator.needs.reminder}",)
         if failure.guarantee is None:
             failure.guarantee = guarantee

@@ -252,8 +252,8 @@ def _response(factor: Numeric | Spline | Categorical) -> Numeric | Codes:
             # the number of its level; Needs says who takes that
             return Codes(factor)
         raise FormulaError(
-            f"the response {factor.name!r} must be numeric or, for logit, have two declared levels; "
-            f"it has {len(factor.levels):,}."
+            f"the response {factor.name!r} must be numeric, and has {len(factor.levels):,} declared levels; "
+            "only logit takes levels, two of them."
         )
     if isinstance(factor, Spline):
         raise FormulaError(f"the response {factor.name!r} must be numeric.")

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._format import too_few
 from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import allows, check, fail, one_of
 from dpstats.engines.local import gather
@@ -294,7 +295,7 @@ def _drawn_budget(
         more = "" if bounded else ", and with bounds of all columns half the rows"
         less = ", and intervals=False needs fewer" if intervals else ""
         raise ParameterError(
-            f"tukey_median: {rows:,} rows are too few for {d} columns at eps = {call.eps:g}, which need "
+            f"tukey_median: {too_few(rows)} for {d} columns at eps = {call.eps:g}, which need "
             f"{need:,} at least. Fewer columns or a larger eps would do{more}{less}.{call.unit_reminder}"
         )
     eps_centre = _CENTRE / d * eps

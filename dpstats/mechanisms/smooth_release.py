@@ -13,6 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpstats._format import too_few
 from dpstats._types import Floats
 from dpstats.errors import ParameterError, ReleaseFailed
 from dpstats.mechanisms.calibration import calibrate
@@ -155,7 +156,7 @@ class SmoothBudget:
             distances = distances_needed(rows, statistic.share, eps_test, delta, noise.beta)
             if min(distances - 1, statistic.farthest(rows) - distances) - 1 < threshold(eps_test, delta):
                 raise ParameterError(
-                    f"{statistic.method}: {rows:,} rows are too few for the safety test that takes the place "
+                    f"{statistic.method}: {too_few(rows)} for the safety test that takes the place "
                     f"of bounds at eps = {eps:g}, delta = {delta:g}. Give {statistic.how}, or a larger eps."
                 )
         spent = delta if tested or statistic.law == "laplace" else 0.0

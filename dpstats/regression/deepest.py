@@ -9,6 +9,7 @@ import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._format import apart, too_few
 from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import fail, one_of
 from dpstats.engines.local import gather
@@ -241,7 +242,7 @@ def _drawn_budget(
     need = math.ceil(_ROWS / call.eps)
     if rows < need:
         raise ParameterError(
-            f"deepest_regression: {rows:,} rows are too few at eps = {call.eps:g}, which needs {need:,}. "
+            f"deepest_regression: {too_few(rows)} at eps = {call.eps:g}, which needs {need:,}. "
             f"A larger eps would do.{call.unit_reminder}"
         )
     anchors, asked = _Anchors.of(design, call.eps, rows, at), None
@@ -388,7 +389,7 @@ def _results(
     interval: Interval | None,
     notes: tuple[str, ...] = (),
 ) -> Results:
-    a, b = release.at
+    a, b = apart(*release.at, digits=6)
     return Results.of_regression(
         design,
         "Deepest regression",
@@ -397,5 +398,5 @@ def _results(
         covers,
         interval=interval,
         released={"nobs": budget.rows},
-        notes=(f"The line {role} at {design.column_names[1]} = {a:.6g} and {b:.6g}.", *notes),
+        notes=(f"The line {role} at {design.column_names[1]} = {a} and {b}.", *notes),
     )

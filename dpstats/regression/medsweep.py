@@ -10,6 +10,7 @@ import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._format import too_few
 from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import check, fail, one_of
 from dpstats.engines.local import gather, row_products
@@ -210,7 +211,7 @@ def _sequential_budget(design: Design, call: Call, rows: int) -> _SequentialBudg
             each, kind, spent = concentrated, KINDS[1], delta
     if rows < _ROWS / each:
         raise ParameterError(
-            f"medsweep: {rows:,} rows are too few for {len(steps)} medians at eps = {eps:g}, which need "
+            f"medsweep: {too_few(rows)} for {len(steps)} medians at eps = {eps:g}, which need "
             f"{math.ceil(_ROWS / each):,} at least. Fewer covariates or a larger eps would do."
             f"{call.unit_reminder}"
         )

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._format import too_few
 from dpstats._types import Bounds, Floats, Integers, Levels
 from dpstats._validation import check
 from dpstats.engines.local import gather
@@ -143,7 +144,7 @@ def _budget(design: Design, call: Call, rows: int, *, matchings: int) -> _Budget
     needed = max(2 * least, 2 * _NATS / (_SLACK * eps_centre) if eps_centre else 0.0)
     if rows < needed:
         raise ParameterError(
-            f"theil_sen: {rows:,} rows are too few at eps = {eps:g}, which needs {math.ceil(needed):,}. "
+            f"theil_sen: {too_few(rows)} at eps = {eps:g}, which needs {math.ceil(needed):,}. "
             f"A larger eps would do.{call.unit_reminder}"
         )
     steps = () if points else (("centre", eps_centre), ("distance", eps_distance))

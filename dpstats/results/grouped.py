@@ -11,7 +11,7 @@ import pandas as pd
 from dpstats._boundary import guarded
 from dpstats._format import UNDETERMINED, listed
 from dpstats._text import Summary, Table, Tabled
-from dpstats._validation import check, shown
+from dpstats._validation import check, shown, unknown_in
 from dpstats.errors import ParameterError, ReleaseFailed
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.estimates import TIDY, with_limits
@@ -22,7 +22,7 @@ from dpstats.results.parts import Origin
 from dpstats.results.registry import Registered
 from dpstats.results.results import Results
 from dpstats.results.saved import encoded, header
-from dpstats.results.table import format_ends, legend, numbers
+from dpstats.results.table import format_ends, legend, number_of_columns, numbers
 
 __all__ = ["GroupedResults", "gathered_notes"]
 
@@ -97,7 +97,10 @@ class GroupedResults(Tabled, Registered, Many):
             reason = None
         if reason is not None:
             raise ReleaseFailed(reason, self.guarantee)
-        raise KeyError(f"{shown(level)} is not a declared level of {self.by!r}")
+        texts = [str(each) for each in self.levels]
+        meant = unknown_in([level], texts) if isinstance(level, str) else ""
+        known = f"{self.by!r}, which has {listed(texts, 6)}"
+        raise KeyError(f"{shown(level)} is not a declared level of {known}{meant}")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -258,16 +261,17 @@ class GroupedResults(Tabled, Registered, Many):
             ("Without estimate", f"{len(self.failed):,}"),
         )
         if self.results:
-            base = next(iter(self.results.values())).summary(alpha)
-            confidence = 1 - (next(iter(self.results.values())).alpha if alpha is None else alpha)
+            one = next(iter(self.results.values()))
+            base, columns = one.summary(alpha), number_of_columns(one)
+            confidence = 1 - (one.alpha if alpha is None else alpha)
         else:
             scope = () if self.guarantee.scope is None else (f"Scope: {self.guarantee.scope}",)
             title = f"{self.method} (differentially private)"
             base = Summary(title, self.formula, (), Table((), ()), (str(self.guarantee) + ".", *scope))
-            confidence = 0.95
+            confidence, columns = 0.95, 0
         coef = "exp(coef)" if exponentiate else "coef"
         header = ("", coef, "std err", f"[{(1 - confidence) / 2:.6g}", f"{(1 + confidence) / 2:.6g}]")
-        marks = legend(self.determined.to_numpy().all(axis=0))
+        marks = legend(self.determined.to_numpy().all(axis=0), columns=columns)
         paragraphs = tuple(sentence for sentence in base.paragraphs if not sentence.startswith(UNDETERMINED))
         if exponentiate:
             paragraphs = ("exp(coef) with its interval; standard errors are of coef.", *paragraphs)

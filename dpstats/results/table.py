@@ -22,6 +22,7 @@ __all__ = [
     "SAMPLING_AND_PRIVACY",
     "format_ends",
     "legend",
+    "number_of_columns",
     "numbers",
     "promise",
     "report",
@@ -93,7 +94,11 @@ def report(results: "Results", alpha: float) -> Summary:
         formula=results.formula,
         facts=tuple(facts),
         coefficients=Table(header, tuple(rows)),
-        paragraphs=(*legend(determined, _sharing(results)), _coverage(results, alpha), *promise(guarantee)),
+        paragraphs=(
+            *legend(determined, _sharing(results), number_of_columns(results)),
+            _coverage(results, alpha),
+            *promise(guarantee),
+        ),
         spends=spends_table(guarantee),
         notes=results.notes,
     )
@@ -104,9 +109,17 @@ def _sharing(results: "Results") -> Sequence[str]:
     return getattr(getattr(results.design, "layout", None), "sharing", ())
 
 
-def legend(determined: ArrayLike, sharing: Sequence[str] = ()) -> tuple[str, ...]:
+def number_of_columns(results: "Results") -> int:
+    """How many columns the estimates are of, the constant aside."""
+    of_one = (
+        getattr(results, "response", None) is not None and results.formula.partition("~")[2].strip() == "1"
+    )
+    return 1 if of_one else len(results.names) - ("Intercept" in results.names)
+
+
+def legend(determined: ArrayLike, sharing: Sequence[str] = (), columns: int | None = None) -> tuple[str, ...]:
     """What stands below a table in which a coefficient has no standard error or interval; `sharing` are the
-    factors whose columns share levels.
+    factors whose columns share levels, and `columns` their number if it is not that of the coefficients.
 
     Examples
     --------
@@ -114,7 +127,8 @@ def legend(determined: ArrayLike, sharing: Sequence[str] = ()) -> tuple[str, ...
     ('n.d.: not determined; more rows or a larger eps may help.',)
     """
     known = np.asarray(determined, bool)
-    what = "more rows, a larger eps or fewer columns" if known.size > 1 else "more rows or a larger eps"
+    several = (known.size if columns is None else columns) > 1
+    what = "more rows, a larger eps or fewer columns" if several else "more rows or a larger eps"
     if known.all():
         return ()
     said = f"{UNDETERMINED}: not determined; {what} may help."

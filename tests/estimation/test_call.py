@@ -99,7 +99,8 @@ class TestNeeds:
         levels = {"g": list("abcdefgh")}
         schema = Schema.of(open_source({"y": np.zeros(2), "g": ["a", "b"]}), levels=levels)
         with pytest.raises(
-            dpstats.FormulaError, match=r"makes the columns 'Intercept', .*'g\[T.e\]' and more\.$"
+            dpstats.FormulaError,
+            match=r"columns 'Intercept', .*'g\[T.e\]' and more\. For levels use",
         ):
             Needs(columns="one covariate").check("toy", Design.from_formula("y ~ g", schema))
 
@@ -111,3 +112,4 @@ class TestNeeds:
         needs = Needs(columns="one covariate", instead="Use dpstats.ols for more.")
         assert self.refused(needs, "y ~ x + z").endswith("'x', 'z'. Use dpstats.ols for more.")
         assert self.refused(needs, "y ~ x") is None
+        assert self.refused(needs, "y ~ 1").endswith("use dpstats.median or dpstats.mean.")

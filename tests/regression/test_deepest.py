@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -202,6 +203,20 @@ def test_few_rows_are_refused_before_anything_is_charged(how, eps, need):
     dpstats.deepest_regression("y ~ x", simulated(need), eps=eps, ledger=ledger, seed=1, **how)
 
 
+def test_no_fewer_columns_than_one_are_asked_for():
+    data = simulated(300)
+    G = {"g": ["a", "b"]}
+    fits = [
+        dpstats.deepest_regression("y ~ x", data, eps=0.3, seed=1),
+        dpstats.quantile("y ~ 1", data, q=[0.25, 0.5], eps=0.02, seed=1),
+        dpstats.quantile(
+            "y ~ 1", data | {"g": ["a"] * 300}, q=[0.25, 0.5], eps=0.02, by="g", levels=G, seed=1
+        ),
+    ]
+    for fit in fits:
+        assert not np.all(fit.determined) and "more rows or a larger eps may help" in str(fit)
+
+
 def test_an_infinite_interval_is_not_determined():
     """Rows that are not refused, and too few for any interval."""
     fit = dpstats.deepest_regression("y ~ x", simulated(100), eps=1, seed=1)
@@ -220,6 +235,22 @@ def test_few_rows_without_bounds_are_refused():
 def test_formulas(formula):
     with pytest.raises(dpstats.FormulaError):
         dpstats.deepest_regression(formula, simulated(50), eps=1, bounds=BOUNDS)
+
+
+def test_other_formulas_point_to_what_takes_them():
+    frame, levels = simulated(50) | {"g": ["a"] * 50}, {"g": ["a", "b", "c"]}
+    for formula, instead in (("y ~ 1", "use dpstats.median"), ("y ~ g", "use dpstats.huber")):
+        for name in ("deepest_regression", "theil_sen", "noisy_stats"):
+            with pytest.raises(dpstats.FormulaError, match=instead) as refused:
+                getattr(dpstats, name)(formula, frame, eps=1, levels=levels)
+            assert "medsweep" not in str(refused.value)
+
+
+def test_points_of_a_column_far_from_0_have_digits_that_differ():
+    data = simulated(800)
+    fit = dpstats.deepest_regression("y ~ x", data | {"x": 2e9 + data["x"]}, eps=3, seed=1)
+    a, b = map(float, re.search("at x = (.*) and (.*)[.]", fit.notes[0]).groups())
+    assert b > a > 1e9
 
 
 def test_more_covariates_point_to_medsweep():

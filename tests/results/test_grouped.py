@@ -86,6 +86,9 @@ def test_a_group_without_an_estimate_raises_its_reason_and_an_unknown_one_a_key_
     for unknown in ("c", ["a"], None):
         with pytest.raises(KeyError, match="not a declared level of 'g'"):
             fits[unknown]
+    near = dataclasses.replace(fits, levels=("south", "north"), failed={"south": "", "north": ""})
+    with pytest.raises(KeyError, match=r"which has south, north \(did you mean 'south'\?\)"):
+        near["sooth"]
 
 
 def test_as_a_mapping_it_has_the_groups_with_results_alone():
