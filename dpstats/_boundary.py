@@ -120,7 +120,7 @@ _SPELLINGS = {
     "group": "by", "id": "unit", "cluster": "unit", "user": "unit", "random_state": "seed",
     "rng": "seed", "conf_level": "alpha", "level": "alpha", "range": "bounds", "clip_range": "bounds",
     "categories": "levels", "df": "data", "frame": "data", "exog": "data", "newdata": "data",
-    "accountant": "ledger",
+    "accountant": "ledger", "select": "k", "tau": "q", "quantile": "q", "quantiles": "q", "type": "which",
 }  # fmt: skip
 """What other packages call a parameter."""
 
@@ -152,6 +152,7 @@ _UNSUPPORTED = {
     **dict.fromkeys(["absorb", "fixef"], _ABSORBED),
     **dict.fromkeys(["cov_kwds", "vcov", "vcov_formula"], _COVARIANCE),
     "groups": f"{_CLUSTERS}; by= fits each group by itself",
+    "title": "a title names the method and the guarantee; that of a figure is changed by ax.set_title()",
     **dict.fromkeys(["offset", "exposure"], _OFFSET),
 }
 """Arguments of other packages that none here does the work of, and what to do in their place."""
@@ -171,11 +172,15 @@ def _meant(text: str, parameters: Collection[str]) -> str:
     text = re.sub(r"^(?:\w+\.)+(\w+\(\))", r"\1", text)
     if re.search(r"takes \d+ positional arguments? but", text) and "eps" in parameters:
         return f"{text}; after the data all arguments have names, as in eps=1"
+    if text == "combine() takes 1 positional argument but 2 were given":
+        return f"{text}; they are in a list, as in combine([a, b])"
     if text.endswith("missing 1 required keyword-only argument: 'eps'"):
         return f"{text}, the privacy budget, as in eps=1"
     found = re.search(r"unexpected keyword argument '(\w{1,40})'$", text)
     if not found:
         return text
+    if found[1].lower() in ("alpha", "conf_level") and "eps" in parameters and "alpha" not in parameters:
+        return f"{text}: intervals have it, as in fit.conf_int(alpha=0.1)"
     instead = _UNSUPPORTED.get(found[1].lower())
     if instead is not None:
         return f"{text}: {instead} (docs/not_supported.md)"
@@ -190,6 +195,7 @@ def _meant(text: str, parameters: Collection[str]) -> str:
     if not close:
         return text
     other = ", one minus the level" if close[0] == "alpha" and "level" in found[1] else ""
+    other = ", 'mean' or 'linear'" if close[0] == "which" else other
     return f"{text}; did you mean {close[0]!r}{other}?"
 
 

@@ -296,6 +296,8 @@ def unusable(column: Column) -> str:
 def _shown_pair(pair: Any) -> str:
     """What a message says of what should be a pair: types alone, as its parts may come from rows."""
     if isinstance(pair, list | tuple) and len(pair) == 2:
+        if all(isinstance(part, int | float | np.number) and not isinstance(part, bool) for part in pair):
+            return "an end that is not finite"
         return f"a pair of {' and '.join(dict.fromkeys(type(part).__name__ for part in pair))}"
     return "None" if pair is None else type(pair).__name__
 

@@ -438,7 +438,8 @@ def _needed(needed: Needed, target: str) -> str:
     value = f"{needed.n:,} rows" if needed.found == "n" else f"eps = {needed.eps:.3g}"
     given = f"eps = {needed.eps:.6g}" if needed.found == "n" else f"{needed.n:,} rows"
     if not needed.reached:
-        return f"Target: {target}. Not reached at {given} with as much as {value}."
+        most = "as many" if needed.found == "n" else "as much"
+        return f"Target: {target}. Not reached at {given} with {most} as {value}."
     ends = [f"{x:,.0f}" if needed.found == "n" else f"{x:.3g}" for x in (needed.low, needed.high)]
     return (
         f"Target: {target}. At {given} it takes {value} (the simulation tells: between {' and '.join(ends)})."

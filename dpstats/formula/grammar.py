@@ -396,12 +396,15 @@ def _last_name(func: ast.expr) -> str | None:
 
 def bind(tree: ast.Call, parameters: tuple[str, ...], text: str) -> dict[str, ast.expr]:
     """Return a call's arguments as a dictionary from parameter names to syntax trees."""
+    name, known = called(tree), ", ".join(parameters)
+    usage = f"{name}() has the arguments {known}" if len(parameters) > 1 else f"{name}() has no arguments"
+    usage = f"write {name}({known}=...)" if len(parameters) == 1 else usage
     if len(tree.args) > len(parameters) or any(isinstance(a, ast.Starred) for a in tree.args):
-        refuse(text, f"its arguments are {', '.join(parameters) or 'none'}")
+        refuse(text, usage)
     bound = dict(zip(parameters, tree.args, strict=False))
     for keyword in tree.keywords:
         if keyword.arg not in parameters or keyword.arg in bound:
-            refuse(text, f"its arguments are {', '.join(parameters) or 'none'}")
+            refuse(text, usage)
         bound[keyword.arg] = keyword.value
     return bound
 

@@ -217,6 +217,8 @@ class Statement:
             f"left {_pair(t.left, at_most)}{further}."
             for name, t in self.totals.items()
         ]
+        if not self.releases:
+            together.append("Nothing has been released yet.")
         if self.totals:
             together.append(
                 "All releases under one relation, these and any later ones, are "

@@ -196,7 +196,7 @@ def _list(fits: object) -> list[Results]:
     if not all(isinstance(fit, Results) for fit in given):
         fail("fits", fits, "a list of Results, or a GroupedResults of an estimator")
     if len(given) < 2:
-        fail("fits", fits, "two Results or more")
+        fail("fits", len(given), "two Results or more")
     return given
 
 

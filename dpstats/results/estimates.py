@@ -8,7 +8,7 @@ import pandas as pd
 
 from dpstats._boundary import guarded
 from dpstats._types import Booleans, Floats
-from dpstats._validation import check, fail
+from dpstats._validation import check, fail, unknown_in
 from dpstats.results import inference
 from dpstats.results.parts import Interval
 from dpstats.results.roots import determined_by
@@ -332,4 +332,6 @@ def _places(names: Sequence[str], wanted: Any, parameter: str) -> list[int]:
         found = [known.get(w) if isinstance(w, str) else w for w in several]
         if all(type(i) is int and -len(names) <= i < len(names) for i in found):
             return [int(i) for i in found if i is not None]
-    fail(parameter, wanted, f"names or positions of coefficients, among {list(names)}")
+    texts = [w for w in several if isinstance(w, str)] if isinstance(several, list | tuple) else []
+    allowed = f"names or positions of coefficients, among {list(names)}"
+    fail(parameter, wanted, allowed + unknown_in(texts, names))

@@ -87,6 +87,25 @@ MISTAKES = {
         lambda d: dpstats.ols("y ~ x", d, eps=1, by=np.asarray(d["g"])),
         "by must be None or the name of a column, got ndarray.",
     ),
+    "a list of groups": (
+        lambda d: dpstats.ols("y ~ x", d, eps=1, by=["g", "u"]),
+        "of several paste the values into one column with declared levels, got list.",
+    ),
+    "alpha in the call": (lambda d: dpstats.ols("y ~ x", d, eps=1, alpha=0.1), "fit.conf_int(alpha=0.1)"),
+    "confidence in the call": (
+        lambda d: dpstats.ols("y ~ x", d, eps=1, conf_level=0.9),
+        "fit.conf_int(alpha=0.1)",
+    ),
+    "tau": (lambda d: dpstats.quantile("y ~ 1", d, tau=0.5, eps=1), "did you mean 'q'?"),
+    "a number of terms": (
+        lambda d: dpstats.select_features("y ~ x + u", d, select=1, eps=1),
+        "did you mean 'k'?",
+    ),
+    "an argument of a contrast": (
+        lambda d: dpstats.ols("y ~ C(g, Treatment(ref='a'))", d, eps=1, levels={"g": ["a", "b"]}),
+        "write Treatment(reference=...)",
+    ),
+    "one row": (lambda d: dpstats.theil_sen("y ~ x", d[:1], eps=1), "1 row is too few at eps = 1"),
     "a unit that is not there": (
         lambda d: dpstats.ols("y ~ x", d, eps=1, unit="person"),
         "unit: there is no column 'person'",
@@ -102,6 +121,10 @@ MISTAKES = {
     "bounds in quotes": (
         lambda d: dpstats.ols("y ~ x", d, eps=1, bounds={"x": ("-3", "3")}),
         "with lower < upper, got a pair of str.",
+    ),
+    "an open end": (
+        lambda d: dpstats.ols("y ~ x", d, eps=1, bounds={"x": (0, np.inf)}),
+        "with lower < upper, got an end that is not finite.",
     ),
     "bounds as one text": (lambda d: dpstats.ols("y ~ x", d, eps=1, bounds={"x": "1-3"}), "upper, got str."),
     "three bounds": (lambda d: dpstats.ols("y ~ x", d, eps=1, bounds={"x": [1, 2, 3]}), "upper, got list."),
@@ -173,6 +196,12 @@ def test_a_failure_names_the_columns_that_are_read_as_declared_levels(column, le
     assert "levels:" not in said(lambda: dpstats.ols("y ~ x", frame[:5], eps=1, levels=declared, seed=1))
 
 
+def test_a_failure_names_the_columns_whose_levels_the_formula_writes_out(monkeypatch):
+    monkeypatch.delenv("DPSTATS_DEBUG", raising=False)
+    message = said(lambda: dpstats.ols("y ~ C(g, levels=['A', 'B'])", table(), eps=1, seed=1))
+    assert message.count(READ.format("'g'")) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "kind"), [("ols", dpstats.ReleaseFailed), ("deepest_regression", dpstats.ParameterError)]
 )
@@ -200,6 +229,10 @@ def test_mistakes_after_the_fit(monkeypatch):
     for call, expected in (
         (lambda: fit.predict(), "predict(data) takes new rows"),
         (lambda: fit.get_prediction(), "predict(data) takes new rows"),
+        (lambda: fit.conf_int(cols=["Intercpt"]), "(did you mean 'Intercept'?), got list."),
+        (lambda: fit.summary(title="A"), "ax.set_title()"),
+        (lambda: dpstats.combine([fit]), "two Results or more, got 1."),
+        (lambda: dpstats.combine(fit, fit), "as in combine([a, b])"),
         (lambda: fit.t_test("w = 0"), "linear in the coefficients Intercept, x"),
         (lambda: fit.wald_test("x = 0", scalar=False), "scalar must be True"),
         (lambda: fit.fit(), "has fitted already"),

@@ -191,6 +191,9 @@ class TestSearch:
     def test_what_no_budget_reaches(self):
         made = plan("y ~ x", X, n=1_000, target={"x": {"se": 0.001}}, runs=3, processes=1, **LINE)
         assert not made.needed.reached and "Not reached" in str(made)
+        few = plan("y ~ x", X, eps=1, target={"x": {"se": 1e-9}}, runs=3, processes=1, **LINE)
+        for one, words in ((made, "with as much as eps ="), (few, "with as many as")):
+            assert words in " ".join(str(one).split())
 
 
 @pytest.mark.slow

@@ -89,6 +89,7 @@ def test_everything_as_replacement_of_one_record(ledger):
 def test_an_empty_ledger():
     report = Ledger(":memory:", eps=1, delta=0).report()
     assert re.search("Releases: +0\n", str(report)) and "charged" not in str(report)
+    assert "\nNothing has been released yet.\n" in str(report)
     assert report.to_frame().empty and report.to_frame()["seeded"].dtype == bool
     assert report.substitution == (0, 0)
 

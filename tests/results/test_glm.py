@@ -170,3 +170,14 @@ def test_a_column_of_exposures_that_is_not_read_is_told_of():
             ask(rows, exposure=1)
             ask(rows, offset=0)
             ask(NEW.assign(log=1.0, np=1.0))
+
+
+def test_the_r_squared_of_a_logit_is_named():
+    with pytest.raises(dpstats.NotReleased, match="logit and poisson have prsquared"):
+        dpstats.median("y ~ 1", {"y": np.arange(500.0)}, eps=5, seed=1).rsquared  # noqa: B018
+
+
+def test_the_scale_of_predictions_has_the_name_of_statsmodels(monkeypatch):
+    monkeypatch.delenv("DPSTATS_DEBUG", raising=False)
+    with pytest.raises(TypeError, match="did you mean 'which', 'mean' or 'linear'?"):
+        fit().predict(NEW, type="link")
