@@ -151,17 +151,17 @@ declared_missing <- function(x) {
   values <- attr(x, "na_values", exact = TRUE)
   range <- attr(x, "na_range", exact = TRUE)
   if (!inherits(x, "haven_labelled_spss") || is.null(values) && is.null(range)) return(integer())
-  x <- as.vector(unclass(x))
-  which(x %in% as.vector(values) | if (is.null(range)) FALSE else x >= range[1] & x <= range[2])
+  x <- readable(x)
+  which(x %in% readable(values) | if (is.null(range)) FALSE else x >= range[1] & x <= range[2])
 }
 
 # Positions among levels, NA where a value is none of them.
 codes_in <- function(x, levels) {
   if (is.character(levels)) {
     if (is.factor(x)) {
-      codes <- as.integer(unclass(x))
-      codes[codes < 1L] <- NA  # of no level, and no place in R
-      return(match(valid_text(levels(x)), levels)[codes])
+      codes <- as.vector(unclass(x))
+      codes[!codes %in% seq_along(levels(x))] <- NA  # of no level: no place in R, or no integer
+      return(match(valid_text(levels(x)), levels)[as.integer(codes)])
     }
     return(match(valid_text(x), levels))
   }
@@ -169,13 +169,20 @@ codes_in <- function(x, levels) {
   match(numbers_in(x), as.double(levels))
 }
 
-# Strings in UTF-8. One that its encoding does not allow equals no level; match() would stop at it.
+# Strings in UTF-8, NA for one that equals no level.
 valid_text <- function(x) {
   missing <- declared_missing(x)
-  x <- as.character(if (is.factor(x)) x else as.vector(unclass(x)))
+  x <- readable(as.character(if (is.factor(x)) x else as.vector(unclass(x))))
   x[missing] <- NA
-  x[Encoding(x) == "bytes" | !validEnc(x)] <- NA
   enc2utf8(x)
+}
+
+# Values without their class, NA for strings of bytes and those that their encoding does not allow; match() would stop
+# at one.
+readable <- function(x) {
+  x <- as.vector(unclass(x))
+  if (is.character(x)) x[Encoding(x) == "bytes" | !validEnc(x)] <- NA
+  x
 }
 
 # A column as the bridge takes it. Codes start at 1; 0 stands for a missing value.

@@ -34,6 +34,14 @@ test_that("integer64 is read from its bits", {
 
 test_that("codes of levels, NA for what is none", {
   expect_equal(codes_in(factor(c("b", "a", NA)), c("a", "b")), c(2L, 1L, NA))
+  for (odd in c(0, -1, 3, 2^31, 1e300, NaN, Inf)) {
+    # (a file may hold what class() does not allow)
+    other <- serialize(structure(c(1, odd, 2), levels = c("a", "b"), class = "factoX"), NULL, ascii = TRUE)
+    doubles <- unserialize(charToRaw(sub("factoX", "factor", rawToChar(other))))
+    expect_type(doubles, "double")
+    expect_silent(codes <- codes_in(doubles, c("b", "a")))
+    expect_identical(codes, c(2L, NA, 1L))
+  }
   expect_equal(codes_in(c("b", NA, "c"), c("a", "b")), c(2L, NA, NA))
   expect_equal(codes_in(c(2, NA, NaN, 3), c(1, 2)), c(2L, NA, NA, NA))
   expect_equal(codes_in(c(TRUE, NA, FALSE), c(FALSE, TRUE)), c(2L, NA, 1L))
@@ -88,6 +96,16 @@ test_that("values that a type declares to be missing are missing", {
   expect_equal(numbers_in(spss(c(1, 9))), c(1, 9))
   expect_equal(valid_text(spss(c("u", "refused", NA), na_values = "refused")), c("u", NA, NA))
   expect_equal(codes_in(spss(c("u", "refused"), na_values = "refused"), c("refused", "u")), c(2L, NA))
+  latin <- `Encoding<-`("\xe9", "latin1")
+  for (odd in list(`Encoding<-`("caf\xe9", "bytes"), `Encoding<-`("\xff", "UTF-8"), latin)) {
+    for (declared in list(list(na_values = c("refused", latin)), list(na_values = "refused", na_range = c("v", "z")))) {
+      x <- do.call(spss, c(list(c("u", odd, "refused", "w")), declared))
+      expect_silent(text <- valid_text(x))
+      expect_identical(text[-2], valid_text(do.call(spss, c(list(c("u", "u", "refused", "w")), declared)))[-2])
+      expect_silent(codes <- codes_in(x, c("u", "w")))
+      expect_identical(codes[1], 1L)
+    }
+  }
 })
 
 test_that("columns of such types are those that they stand for", {
