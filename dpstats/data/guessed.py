@@ -4,15 +4,15 @@ Such a source says things about rows before, or while, they are read, and out of
 checks look at query plans and at the types that files declare, and at no value.
 """
 
-import glob
-import json
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NoReturn
+from urllib.parse import unquote
 
 from dpstats._validation import quoted
 from dpstats.data.dictionaries import is_narrow
+from dpstats.data.duckdb_query import files_of, parquet_readers, sources
 from dpstats.data.files import arrow_schema, need_pyarrow
 from dpstats.errors import SchemaError
 
@@ -21,19 +21,19 @@ __all__ = ["check_dask", "check_dataset", "check_duckdb", "check_polars", "check
 # How the query plans of polars and dask name what reads files without types, or objects of Python.
 _READERS = re.compile("(csv|json) scan|read[_-]?(nd)?(csv|json|table|fwf|sql)|python[_ ]scan", re.IGNORECASE)
 
-# What the plans of duckdb may begin with: its own tables, files with types, and no rows of anybody. SQLite
-# and Excel have a type for each value, duckdb looks at some values of a pandas frame, and what is behind
-# other objects of Python, a dataset of CSV files say, is not to be seen.
-_TYPED = {
-    *("SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "COLUMN_DATA_SCAN", "READ_PARQUET", "PARQUET_SCAN"),
-    *("CTE_SCAN", "REC_CTE_SCAN", "DELIM_SCAN", "DUMMY_SCAN", "EMPTY_RESULT"),
+# What the plans of duckdb may begin with: its own tables, files with types, results that are held in memory,
+# and no rows of anybody. SQLite and Excel have a type for each value, duckdb looks at some values of a pandas
+# frame, and what is behind other objects of Python, a dataset of CSV files say, is not to be seen.
+_PARQUET = {"READ_PARQUET", "PARQUET_SCAN"}
+_TYPED = _PARQUET | {
+    *("SEQ_SCAN", "CHUNK_GET", "CTE_SCAN", "DELIM_SCAN", "DUMMY_SCAN", "EMPTY_RESULT"),
     *("RANGE", "GENERATE_SERIES", "REPEAT", "UNNEST"),
 }
 
-# a folder that is named after a column and one of its values: ".../year=2024/..."
-_FOLDER = re.compile(r"[/\\]([^/\\=\[\]']+)=[^/\\]*(?=[/\\])")
-_QUOTED = re.compile("'([^']*)'|\"([^\"]*)\"")
-_NO_FOLDERS = re.compile(r"hive_(types_autocast|partitioning) *:?= *'?(false|0)", re.IGNORECASE)
+# a folder that is named after a column and one of its values (".../year=2024/..."), in a path or in a plan
+_FOLDER = re.compile(r"(?:^|[/\\]|SCAN \[)([^/\\=]+)=[^/\\]*(?=[/\\])")
+# files of another machine in one folder
+_REMOTE_FILES = re.compile(r"[^*?\[]*/[^/]*\.parquet[^/]*", re.IGNORECASE)
 
 # what the nodes of a plan of Spark read ("Relation [a#1,b#2] csv", "RelationV2[a#1] csv", and of Hive by a
 # class that is named after the files), and files that have types
@@ -55,6 +55,13 @@ def check_polars(frame: Any) -> None:
     """Refuse a lazy frame of polars, by its query plan, its columns and the footers of the files it reads."""
     query_plan = frame.explain(optimized=False)
     _check_readers(query_plan)
+    plan = frame._ldf.visit()
+    # (a plan shows some of the paths)
+    paths = [str(path) for scan in _scans(plan) for path in getattr(scan, "paths", ())]
+    folders = _folders([query_plan, *paths])
+    columns = frame.collect_schema().names() if folders else ()
+    read = {name for name in folders if name in columns or f'col("{name}")' in query_plan}
+    _check_folders(read, "hive_partitioning=False in scan_parquet() leaves it out")
     if "strict_cast(" in query_plan:
         raise SchemaError(
             "the lazy frame has a strict cast, which fails if one value cannot be cast: "
@@ -65,11 +72,14 @@ def check_polars(frame: Any) -> None:
             "the lazy frame has a cast to categories of 8 or 16 bits, which fails if there are too many: "
             "write pl.Categorical or pl.Enum([...])."
         )
-    folders = _folders([query_plan])
-    columns = frame.collect_schema().names() if folders else ()
-    read = {name for name in folders if name in columns or f'col("{name}")' in query_plan}
-    _check_folders(read, "hive_partitioning=False in scan_parquet() leaves it out")
     plan = frame._ldf.visit()
+    for scan in _scans(plan):
+        _check_scan(plan, scan)
+
+
+def _scans(plan: Any) -> Iterator[Any]:
+    """The nodes of a plan of polars that have no inputs, each while it is the current one; None where polars
+    does not show it, as of bytes in memory."""
     waiting, seen = [plan.get_node()], set()
     while waiting:
         node = waiting.pop()
@@ -78,16 +88,14 @@ def check_polars(frame: Any) -> None:
         waiting += [other for other in inputs if other not in seen]
         seen.update(inputs)
         if not inputs:
-            _check_scan(plan)
+            try:
+                yield plan.view_current_node()
+            except NotImplementedError:
+                yield None
 
 
-def _check_scan(plan: Any) -> None:
-    """Refuse narrow dictionaries in what the current node of a plan of polars, without inputs, reads."""
-    try:
-        scan = plan.view_current_node()
-    except NotImplementedError:
-        # (of bytes in memory, say)
-        scan = None
+def _check_scan(plan: Any, scan: Any) -> None:
+    """Refuse narrow dictionaries in what a scan reads, the current node of a plan of polars."""
     if type(scan).__name__ == "DataFrameScan":
         return
     from polars import Enum
@@ -123,35 +131,38 @@ def _refuse_narrow(name: str, how: str) -> NoReturn:
 def check_duckdb(relation: Any) -> None:
     """Refuse a relation that reads anything but tables of duckdb and files with types, or columns from the
     names of folders."""
-    query = relation.sql_query()
-    try:
-        plan = json.loads(relation.explain(format="json"))
-    except TypeError:
-        raise SchemaError(
-            "a relation of duckdb before 2.0 does not say in a form that can be checked what it reads: use a "
-            "later one, or give relation.to_arrow_table()."
-        ) from None
-    if not _TYPED.issuperset(_leaves(plan)):
+    read = sources(relation)
+    if not _TYPED.issuperset(read):
         _refuse(
             "this relation reads more than tables of duckdb and Parquet files, as a CSV or SQLite file or a "
             "frame of another library, whose types may be"
         )
-    if not _NO_FOLDERS.search(query):
-        how = "hive_types_autocast=false in read_parquet() makes texts of all"
-        patterns = ["".join(found) for found in _QUOTED.findall(query)]
-        paths = (path for pattern in patterns for path in glob.iglob(pattern, recursive=True))
-        _check_folders(_folders([*patterns, *paths]), how)
-        if any("://" in pattern and "*" in pattern.rpartition("/")[0] for pattern in patterns):
-            raise SchemaError(
-                "the relation reads folders of another machine, whose names may be columns with types that "
-                f"are guessed from all of them: {how}."
-            )
+    files = sum(name in _PARQUET for name in read)
+    if not files:
+        return
+    readers = parquet_readers(relation)
+    if readers is None or len(readers) < files:
+        _refuse_unseen("in a view, a macro or another relation")
+    open_ones = [reader.paths for reader in readers if not reader.without_folders]
+    if None in open_ones:
+        _refuse_unseen("by a path that is computed")
+    patterns = [path for paths in open_ones for path in paths or ()]
+    how = "hive_types_autocast=false in read_parquet() makes texts of all"
+    local = {pattern for pattern in patterns if "://" not in pattern}
+    _check_folders(_folders([*patterns, *files_of(relation, local)]), how)
+    if not all(_REMOTE_FILES.fullmatch(pattern) for pattern in patterns if pattern not in local):
+        raise SchemaError(
+            "the relation reads folders of another machine, whose names may be columns with types that "
+            f"are guessed from all of them: {how}."
+        )
 
 
-def _leaves(plan: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The operators of a plan that have no inputs."""
-    for node in plan:
-        yield from _leaves(node["children"]) if node["children"] else (node["name"].strip(),)
+def _refuse_unseen(where: str) -> NoReturn:
+    raise SchemaError(
+        f"the relation reads Parquet files {where}, so that its text does not show whether columns are made "
+        "from the names of folders: write read_parquet('...', hive_partitioning=false) in the query itself, "
+        "or give con.table() of a table made of it, or relation.to_arrow_table()."
+    )
 
 
 def check_dask(frame: Any) -> None:
@@ -195,8 +206,11 @@ def check_spark(frame: Any) -> None:
 
 
 def _folders(paths: Iterable[str]) -> set[str]:
-    """The columns that folders are named after."""
-    return {name for path in paths for name in _FOLDER.findall(path)}
+    """The columns that folders are named after, as they are written and as libraries decode them: Spark
+    encodes a name for the folder, and the folder for the path."""
+    names = {name for path in paths for name in _FOLDER.findall(path)}
+    once = names | {unquote(name) for name in names}
+    return once | {unquote(name) for name in once}
 
 
 def _check_folders(names: Collection[str], how: str) -> None:
