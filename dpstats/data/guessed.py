@@ -6,6 +6,7 @@ checks look at query plans and at the types that files declare, and at no value.
 
 import re
 import sys
+import threading
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NoReturn
 from urllib.parse import unquote
@@ -36,14 +37,20 @@ _FOLDER = re.compile(r"(?:^|[/\\]|SCAN \[)([^/\\=]+)=[^/\\]*(?=[/\\])")
 _REMOTE_FILES = re.compile(r"[^*?\[]*/[^/]*\.parquet[^/]*", re.IGNORECASE)
 
 # what the nodes of a plan of Spark read ("Relation [a#1,b#2] csv", "RelationV2[a#1] csv", and of Hive by a
-# class that is named after the files), and files that have types
+# class that is named after the files), nothing where it is not said; a name may have a line break, so that a
+# node ends at another line
 _SPARK_RELATIONS = re.compile(
-    r"^[\s:|+-]*(?:(?:Streaming)?Relation(?:V2)?\b.*\] *(\S*)"
-    r"|HiveTableRelation\b(?:.*\.(\w+Ser[Dd]e)\b)?)",
+    r"^(?:[\s:|+-]*(?:Streaming)?Relation(?:V2)?\b(?:.*\] *(\S+))?"
+    r"|[\s:|+-]*HiveTableRelation\b(?:.*\.(\w+Ser[Dd]e)\b)?"
+    r"|.*#\d+L?\] +(\S+))",
     re.MULTILINE,
 )
 _SPARK_TYPED = re.compile("(parquet|orc|avro)(HiveSerDe|SerDe)?", re.IGNORECASE)
 _SPARK_FOLDERS = "spark.sql.sources.partitionColumnTypeInference.enabled"
+_SPARK_FIELDS = "spark.sql.debug.maxToStringFields"
+_SPARK_LEFT_OUT = re.compile(r"\.\.\. \d+ more (fields|characters)")
+# (the setting is one for all threads of a session)
+_showing = threading.Lock()
 # as polars shows categories with codes of 8 or 16 bits in a query, and in a type
 _NARROW = re.compile(r"Categorical\(.*(, U|physical=pl\.UInt)(8|16)\)")
 _MADE_TEXTS = re.compile(r"categorical_to_string\W+(true|allow)", re.IGNORECASE)
@@ -191,18 +198,60 @@ def check_dask(frame: Any) -> None:
 
 def check_spark(frame: Any) -> None:
     """Refuse a frame of Spark that reads files without types, or that fails if one value cannot be cast."""
-    plan = str(frame._jdf.queryExecution().analyzed())
+    plan = _shown_by_spark(frame)
+    if _SPARK_LEFT_OUT.search(plan):
+        raise SchemaError(
+            "the plan of the frame is not shown in full, so that what it reads cannot be checked: leave "
+            "spark.sql.maxPlanStringLength as it is, and give columns short names with .alias()."
+        )
     if not all(_SPARK_TYPED.fullmatch("".join(found)) for found in _SPARK_RELATIONS.findall(plan)):
         _refuse(
             "this frame reads more than Parquet, ORC and Avro files, as a CSV or JSON file, whose types "
             "may be"
         )
+    if frame.sparkSession.conf.get(_SPARK_FOLDERS, "true") != "false":
+        for columns, files in _files_of_spark(frame._jdf.queryExecution().analyzed()):
+            # (Spark takes upper and lower case for one)
+            read = {name for name in _folders(files) if name.casefold() in columns}
+            _check_folders(read, f"{_SPARK_FOLDERS} = false makes texts of all")
     strict = frame.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
     if strict and _SPARK_CASTS.search(plan):
         raise SchemaError("the frame has a cast, which fails if one value cannot be cast: write try_cast.")
-    if frame.sparkSession.conf.get(_SPARK_FOLDERS, "true") != "false":
-        read = {name for name in _folders(frame.inputFiles()) if f"{name}#" in plan}
-        _check_folders(read, f"{_SPARK_FOLDERS} = false makes texts of all")
+
+
+def _shown_by_spark(frame: Any) -> str:
+    """The plan of a frame with all its columns; the user's setting is as it was afterwards."""
+    session = frame.sparkSession
+    conf = (type(session).getActiveSession() or session).conf
+    with _showing:
+        before = conf.get(_SPARK_FIELDS, None)
+        conf.set(_SPARK_FIELDS, str(2**31 - 1))
+        try:
+            return str(frame._jdf.queryExecution().analyzed())
+        finally:
+            if before is None:
+                conf.unset(_SPARK_FIELDS)
+            else:
+                conf.set(_SPARK_FIELDS, before)
+
+
+def _files_of_spark(plan: Any) -> Iterator[tuple[set[str], list[str]]]:
+    """The names of columns, in lower case, and the files of what a plan and its subqueries read."""
+    for part in (plan, *_items(plan.subqueriesAll())):
+        for leaf in _items(part.collectLeaves()):
+            kind = leaf.getClass().getSimpleName()
+            if kind == "LogicalRelation":
+                index = leaf.relation().location()
+            elif kind == "DataSourceV2Relation":
+                index = leaf.table().fileIndex()
+            else:
+                continue
+            yield {column.name().casefold() for column in _items(leaf.output())}, list(index.inputFiles())
+
+
+def _items(sequence: Any) -> list[Any]:
+    """The items of a sequence of Scala."""
+    return [sequence.apply(i) for i in range(sequence.size())]
 
 
 def _folders(paths: Iterable[str]) -> set[str]:

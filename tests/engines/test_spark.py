@@ -230,13 +230,51 @@ def test_types_that_are_guessed_and_casts_that_fail_are_refused(spark, tmp_path)
             dpstats.ols("y ~ a", guessed, eps=1)
     finally:
         spark.conf.unset("spark.sql.sources.useV1SourceList")
+    for header in ('"a\nb",y', 'y,"a#1] parquet\nb"', '"Relation [a#1] parquet\nb",y'):
+        # (names that are spread over lines of the plan)
+        (tmp_path / "b.csv").write_text(f"{header}\n1,2\n")
+        guessed = spark.read.csv(str(tmp_path / "b.csv"), header=True, inferSchema=True, multiLine=True)
+        for made in (guessed, guessed.toDF("a", "y")):
+            with pytest.raises(dpstats.SchemaError, match="guessed"):
+                open_source(made)
     # a name is no reader, nor are Parquet files
     workers.part(0).assign(relation=1.0)[["relation", "y"]].to_parquet(tmp_path / "a.parquet")
     typed = spark.read.parquet(str(tmp_path / "a.parquet")).select("relation", "y")
     assert dpstats.mean("y ~ 1", typed, eps=9, seed=1).nobs > 0
     words = spark.createDataFrame([("1",), ("2",)], "w string").selectExpr("cast(w as double) as y")
-    with pytest.raises(dpstats.SchemaError, match="try_cast"):
-        dpstats.mean("y ~ 1", words, eps=1)
+    many = [f"{i} as c{i}" for i in range(30)]
+    for made in (words, words.selectExpr(*many, "cast(y as int) as z")):
+        with pytest.raises(dpstats.SchemaError, match="try_cast"):
+            open_source(made)
+    cut, shown = "spark.sql.maxPlanStringLength", "spark.sql.debug.maxToStringFields"
+    spark.conf.set(cut, "60")
+    spark.conf.set(shown, "7")
+    try:
+        with pytest.raises(dpstats.SchemaError, match="not shown in full"):
+            open_source(guessed.selectExpr(*many, "y"))
+        assert spark.conf.get(shown) == "7"
+    finally:
+        spark.conf.unset(cut)
+        spark.conf.unset(shown)
+    open_source(typed)
+    assert spark.conf.get(shown, None) is None
+
+
+@pytest.mark.parametrize("name", ["my group", "a:b", "a%20b", "année", "o'k", "Group"])
+def test_folders_of_any_name_are_seen(name, spark, tmp_path):
+    wide = [f"cast({i} as double) as c{i}" for i in range(30)]
+    rows = spark.range(4).selectExpr("1.5D as y", *wide, f"cast(id % 2 as string) as `{name}`")
+    rows.write.partitionBy(name).parquet(str(tmp_path / "codes"))
+    frame = spark.read.parquet(str(tmp_path / "codes"))
+    frame.createOrReplaceTempView("codes")
+    for made in (
+        frame,
+        frame.select("y"),
+        spark.read.schema(f"y double, `{name.upper()}` int").parquet(str(tmp_path / "codes")),
+        spark.sql("select 1.5D as y from range(9) where exists (select 1 from codes where y > 1.5D)"),
+    ):
+        with pytest.raises(dpstats.SchemaError, match="is made from the names of folders"):
+            open_source(made)
 
 
 def test_columns_made_from_the_names_of_folders_are_refused(spark, tmp_path):
