@@ -59,13 +59,14 @@ class LeftOut:
     def beside(self, other: "LeftOut") -> "LeftOut":
         """What this one leaves out and what `other` does."""
         columns = np.concatenate([self.columns, other.columns])
+        instead = np.concatenate([self.instead, other.instead])
         free = np.hstack([self.free, other.free])
         free[columns] = 0.0
         return replace(
             self,
             columns=columns,
             dummies=self.dummies + other.dummies,
-            instead=np.concatenate([self.instead, other.instead]),
+            instead=instead[~np.isin(instead, columns)],
             free=free,
             references=self.references + other.references,
             apart=np.concatenate([self.apart, other.apart]),

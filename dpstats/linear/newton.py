@@ -13,12 +13,12 @@ from dpstats.linear.clip import MAY_CUT, Clip, choose_clip, edges_about, median_
 from dpstats.linear.conditioning import REFERENCE
 from dpstats.linear.curvature import shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
+from dpstats.linear.hidden_rows import without_hidden
 from dpstats.linear.identify import HIDDEN, Seen, identify
 from dpstats.linear.loss import Squared
 from dpstats.linear.misfit import FAR, OFF_THE_LINE, with_misfit
 from dpstats.linear.moments import BoundedBudget, bounded_rows, raised, row_radius2
 from dpstats.linear.prepare import Prepared
-from dpstats.linear.rare import without_hidden
 from dpstats.linear.results import Inference, regression_results
 from dpstats.linear.scores import EXCESS_NOISE, averaged_noise, outer_limit
 from dpstats.linear.skew import PART, skewness, unsettled, with_seen
@@ -228,7 +228,7 @@ class Newton:
         gram, noise = self._gram / self._count, self._noise / self._count
         found = None
         if isinstance(self._rows, Whitened):
-            found = without_hidden(self.prepared, gram, noise, 1.0)
+            found = without_hidden(self.prepared, gram, noise, 1.0, self._radius**2)
         if found is None:
             return
         self.prepared, self._gram = found.prepared, found.gram * max(found.prepared.count, 1.0)

@@ -14,6 +14,7 @@ from dpstats.formula.design import Blocks
 from dpstats.linear.budget import LinearBudget
 from dpstats.linear.conditioning import SEEN, MadeUp, least_rows, make_up
 from dpstats.linear.crossed import Cells, cells_of_products
+from dpstats.linear.hidden_rows import seen_cells
 from dpstats.linear.left_out import LeftOut
 from dpstats.linear.public import PublicDesign, public_scale
 from dpstats.linear.rare import Rare, rare_rows, values_unseen
@@ -91,6 +92,8 @@ class Prepared:
         Rows from what was released of variables and levels.
     rare : tuple of Rare
         Rows that may leave once the noise is seen to hide a direction.
+    out : tuple of tuples of (str, int)
+        Factors and levels whose rows have left since, of a cell two.
     """
 
     count: float
@@ -114,6 +117,7 @@ class Prepared:
     unseen: Booleans | None = None
     made: MadeUp | None = None
     rare: tuple[Rare, ...] = ()
+    out: tuple[tuple[tuple[str, int], ...], ...] = ()
 
     @classmethod
     def raw(cls, count: float, d: int, intercept: bool = True) -> "Prepared":
@@ -333,7 +337,7 @@ def prepare(
     # levels and bounded columns have no wild rows, and may be rare
     wild = np.isin(active, public.free[public.scale[public.free] == 0])
     whitening = replace(whitening, weak=whitening.weak * np.outer(wild, wild))
-    return Prepared(
+    whole = Prepared(
         kept,
         affine,
         response,
@@ -356,6 +360,7 @@ def prepare(
         made,
         rare,
     )
+    return seen_cells(whole) if rare else whole
 
 
 def _response(y: Standardization, public: PublicDesign, d: int) -> tuple[Affine, bool]:

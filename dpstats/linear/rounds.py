@@ -23,11 +23,11 @@ from dpstats.linear.clip import (
 from dpstats.linear.curvature import curvature_radius2
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.het import het_test
+from dpstats.linear.hidden_rows import without_hidden
 from dpstats.linear.identify import Seen
 from dpstats.linear.loss import Loss, Squared
 from dpstats.linear.misfit import FAR
 from dpstats.linear.prepare import Prepared
-from dpstats.linear.rare import without_hidden
 from dpstats.linear.scores import EXCESS_NOISE, outer_limit
 from dpstats.linear.skew import PART, skewness, unsettled
 from dpstats.linear.spread import spread_share
@@ -224,17 +224,17 @@ class Walk:
         radius2 = curvature_radius2(q, self.count, mu)
         hessian = loss.hessian(self.rows, self.u, self._clip.norm, radius2, mu, self._rng)
         self._hessian, self._hessian_noise = hessian / self.count, radius2 / mu / self.count
-        self._leave_hidden(loss)
+        self._leave_hidden(loss, radius2)
         seen = Seen.of(self._hessian, self._hessian_noise, self.prepared.whitening, loss.curvature)
         self._step = seen.steps(loss.curvature)
         if isinstance(loss, Squared) and isinstance(self.rows, Whitened):
             self._sums = Gradients(self.rows, math.inf, self._last and self._last[0], self.count)
 
-    def _leave_hidden(self, loss: Loss) -> None:
+    def _leave_hidden(self, loss: Loss, radius2: float) -> None:
         """Leave out rare rows of which the curvature shows too little: they would hide coefficients."""
         if not isinstance(self.rows, Whitened):
             return
-        found = without_hidden(self.prepared, self._hessian, self._hessian_noise, loss.curvature)
+        found = without_hidden(self.prepared, self._hessian, self._hessian_noise, loss.curvature, radius2)
         if found is None:
             return
         more = self.count / max(found.prepared.count, 1.0)

@@ -1,6 +1,7 @@
 """Rare rows that leave once the noise hides a direction: what is left is the same model of the other rows."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,10 +14,22 @@ from dpstats.data.sources import open_source
 from dpstats.formula.design import Design
 from dpstats.linear import prepare as module
 from dpstats.linear.budget import LinearBudget
+from dpstats.linear.hidden_rows import (
+    Turned,
+    _of_direction,
+    _there,
+    _Told,
+    _told_by,
+    _without,
+    _without_told,
+    seen_cells,
+    turned_without,
+    without_hidden,
+)
 from dpstats.linear.left_out import LeftOut
 from dpstats.linear.prepare import prepare
 from dpstats.linear.public import PublicDesign
-from dpstats.linear.rare import turned_without, values_unseen, without_hidden
+from dpstats.linear.rare import values_unseen
 from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms._kernels import OCTAVES
 from dpstats.mechanisms.rng import Randomness
@@ -82,7 +95,7 @@ def test_what_is_left_is_the_model_of_the_other_rows(case):
     before, blocks = prepared(formula, frame())
     assert len(before.rare) == 1
     (rare,) = before.rare
-    found = without_hidden(before, dark_along(before, rare.columns), 1e-12, 1.0)
+    found = without_hidden(before, dark_along(before, rare.columns), 1e-12, 1.0, np.inf)
     after, names = found.prepared, blocks._design.column_names
     left = np.setdiff1d(before.affine.columns, after.affine.columns)
     assert name in {names[j] for j in left} and len(left) == len(rare.columns)
@@ -123,7 +136,7 @@ def test_groups_of_the_rows_that_leave_leave_too(formula, of):
     before, blocks = prepared(formula, data, few=True)
     rare = before.rare[of]
     before = module.replace(before, rare=(rare,))
-    found = without_hidden(before, dark_along(before, rare.columns), 1e-12, 1.0).prepared
+    found = without_hidden(before, dark_along(before, rare.columns), 1e-12, 1.0, np.inf).prepared
     names = blocks._design.column_names
 
     def groups(p):
@@ -165,7 +178,7 @@ def test_values_that_may_be_many_do_not_leave_unseen():
 @pytest.mark.parametrize("at", [0.0, 7.0])
 def test_the_constant_takes_up_what_nearly_all_rows_have(at):
     before, blocks = prepared("y ~ x + few", frame(at=at))
-    found = without_hidden(before, dark_along(before, [2]), 1e-12, 1.0).prepared
+    found = without_hidden(before, dark_along(before, [2]), 1e-12, 1.0, np.inf).prepared
     X, _ = next(iter(blocks))
     kept = found.gone.kept(X)
     assert kept.sum() == (X[:, 2] == at).sum()
@@ -184,7 +197,7 @@ def test_the_noise_is_still_that_of_a_product():
     whitening = module.replace(before.whitening, spread=s)
     before = module.replace(before, whitening=whitening)
     (rare,) = before.rare
-    found = without_hidden(before, dark_along(before, rare.columns), 1e-12, 1.0)
+    found = without_hidden(before, dark_along(before, rare.columns), 1e-12, 1.0, np.inf)
     spread = found.prepared.whitening.spread
     turn = turned(before, found.prepared)
     variance = np.zeros((turn.shape[1],) * 2)
@@ -203,8 +216,8 @@ def test_the_noise_is_still_that_of_a_product():
 def test_a_direction_of_other_rows_stays_hidden():
     before, _ = prepared("y ~ x + g", frame())
     # the variable itself
-    assert without_hidden(before, dark_along(before, [4]), 1e-12, 1.0) is None
-    assert without_hidden(before, np.eye(5), 1e-12, 1.0) is None
+    assert without_hidden(before, dark_along(before, [4]), 1e-12, 1.0, np.inf) is None
+    assert without_hidden(before, np.eye(5), 1e-12, 1.0, np.inf) is None
 
 
 @pytest.mark.parametrize(
@@ -225,7 +238,7 @@ def test_two_may_leave_and_a_reference_level_stays_with_its_stand_in():
     gram = np.eye(6)
     for rare in before.rare:
         gram += dark_along(before, rare.columns) - np.eye(6)
-    found = without_hidden(before, gram, 1e-12, 1.0).prepared
+    found = without_hidden(before, gram, 1e-12, 1.0, np.inf).prepared
     assert len(found.affine.columns) == 4 and not found.rare
     X, _ = next(iter(blocks))
     np.testing.assert_array_equal(
@@ -233,26 +246,39 @@ def test_two_may_leave_and_a_reference_level_stays_with_its_stand_in():
     )
 
 
+def white_rows(found, blocks):
+    """Rows that stay, whitened."""
+    return np.vstack([v for v, _ in Whitened(blocks, Frame.of(found, False))])
+
+
+def left_by(before, rare, blocks):
+    """The exact Gram matrix of all rows without what some have of it, and that of the others."""
+    v = white_rows(before, blocks)
+    exact = replace(before, whitening=replace(before.whitening, spread=np.full(len(v.T), 1e-9)))
+    left = _without(Turned(exact, v.T @ v / len(v), np.eye(len(v.T))), rare, 1.0, 1e-12)
+    rows = white_rows(left.prepared, blocks)
+    return left.gram, rows.T @ rows / len(rows)
+
+
 def test_rows_that_leave_may_be_those_of_another_column():
-    """Of a column with a few rows more, hardly any of which stay, as much less is taken to be known; of
-    levels of one factor, which have no row in common, as much as before."""
+    """Of a column with a few rows more, hardly any of which stay, that much less is known; also where values
+    vary, of which what a column tells of them is a part. Of levels of one factor as much as before."""
     data = frame()
     data["more"] = ((data["few"] == 1) | (np.arange(6000) % 150 == 0)) * 1.0
     before, blocks = prepared("y ~ x + few + more", data)
     few, more = (next(r for r in before.rare if r.columns[0] == j) for j in (2, 3))
     assert few.share == pytest.approx((data["few"] == 1).mean(), abs=1e-4)
-    only_few = without_hidden(before, dark_along(before, [2]), 1e-12, 1.0)
-    # what is known of the other is a small part of what it was
-    normal = only_few.prepared.whitening.W[only_few.prepared.affine.columns == 3][0]
-    normal /= np.linalg.norm(normal)
-    assert normal @ only_few.gram @ normal == pytest.approx(1 - few.share / more.share, rel=0.1)
+    np.testing.assert_allclose(*left_by(before, few, blocks), atol=0.06)
+    data["few"] *= np.random.default_rng(1).exponential(1.0, 6000)
+    before, blocks = prepared("y ~ x + few + more", data)
+    few = next(r for r in before.rare if r.columns[0] == 2)
+    left, exact = left_by(before, few, blocks)
+    assert np.linalg.eigvalsh(left)[0] < 1.2 * (1 - few.share / more.share)
     code = np.arange(6000) % 2
     code[::50], code[1::40] = 2, 3
-    levels, _ = prepared("y ~ x + g", data.assign(g=pd.Categorical.from_codes(code, list("abcd"))))
+    levels, blocks = prepared("y ~ x + g", data.assign(g=pd.Categorical.from_codes(code, list("abcd"))))
     assert len(levels.rare) == 2
-    one = without_hidden(levels, dark_along(levels, levels.rare[0].columns), 1e-12, 1.0)
-    assert len(one.prepared.rare) == 1
-    np.testing.assert_allclose(one.gram, np.eye(4) / (1 - levels.rare[0].share), atol=0.01)
+    np.testing.assert_allclose(*left_by(levels, levels.rare[0], blocks), atol=0.02)
 
 
 def crossed():
@@ -275,14 +301,103 @@ def test_a_cell_of_two_factors_leaves_with_its_rows_alone():
     assert set(cells) == {(f"g[T.{a}]:h[T.{b}]",) for a in "bc" for b in "vw"}
     rare = cells["g[T.c]:h[T.w]",]
     assert rare.levels == (("g", 2), ("h", 2)) and rare.whole
-    assert rare.share == pytest.approx(1 / 16, rel=0.1)
-    found = without_hidden(before, dark_along(before, rare.columns), 1e-12, 1.0)
+    found = without_hidden(before, dark_along(before, rare.columns), 1e-12, 1.0, np.inf)
     X, _ = next(iter(blocks))
     here = ((data["g"] == "c") & (data["h"] == "w")).to_numpy()
     np.testing.assert_array_equal(found.prepared.gone.kept(X), ~here)
-    assert found.prepared.count == pytest.approx(6000 * (1 - rare.share), rel=0.01)
+    assert 0 < 6000 - found.prepared.count < 1.02 * here.sum()
     left = np.setdiff1d(before.affine.columns, found.prepared.affine.columns)
     np.testing.assert_array_equal(left, rare.columns)
+
+
+@pytest.mark.parametrize("limit2", [np.inf, 12.0])
+def test_how_many_rows_a_cell_has_is_read_off_the_column_that_marks_it(limit2):
+    data = crossed()
+    data.loc[(data["g"] == "c") & (np.arange(6000) % 10 > 0), "h"] = "v"
+    before, blocks = prepared("y ~ x + g * h", data)
+    X, _ = next(iter(blocks))
+    v = ((X[:, before.affine.columns] - before.affine.loc) / before.affine.scale) @ before.whitening.W
+    # rows that are longer than a radius have less weight in the matrix, and none in one that shows nothing
+    gram = (np.minimum(1, limit2 / np.sum(v**2, axis=1))[:, None] * v).T @ v / len(v)
+    nothing = replace(before.whitening, gram=0 * gram, spread=1e-9 * np.ones(len(gram)))
+    found = seen_cells(replace(before, whitening=nothing), (gram, 1e-12, limit2))
+    for known, near in ((before, 0.3), (found, 0.2)):
+        cells = [rare for rare in known.rare if rare.marks >= 0]
+        for rare in cells:
+            share = X[:, rare.marks].mean()
+            assert rare.share == pytest.approx(rare.likely, rel=1e-4) == pytest.approx(share, rel=near)
+            assert rare.of >= share and rare.few == (rare.share <= min(rare.of / 2, 0.1))
+        # nearly all rows of one level are in one cell
+        assert sum(not rare.few for rare in cells) == 1 and len(cells) == 4
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["y ~ g * h", "y ~ g + h", "y ~ 0 + g + h", "y ~ g:h", "y ~ x + g * h", "y ~ x * g * h"],
+)
+def test_rows_that_leave_tell_of_nothing_more(formula):
+    """Of no column of their factors, nor of others that do not vary in them."""
+    data = crossed()
+    data.loc[(data["g"] == "c") & (np.arange(6000) % 3 > 0), "g"] = "a"
+    before, blocks = prepared(formula, data)
+    X, _ = next(iter(blocks))
+    v = ((X[:, before.affine.columns] - before.affine.loc) / before.affine.scale) @ before.whitening.W
+    gram, none = v.T @ v / len(v), np.full(len(v.T), 1e-9)
+    exact = replace(before, whitening=replace(before.whitening, spread=none))
+    assert before.rare
+    for rare in before.rare:
+        if not rare.levels:
+            continue
+        rows = np.logical_and.reduce([data[f] == data[f].cat.categories[a] for f, a in rare.levels])
+        told = _told_by(Turned(exact, gram, np.eye(len(gram))), rare, 1e-12)
+        left, others = _without_told(gram, *told, none), v[~rows].T @ v[~rows] / len(v)
+        # (what a column of numbers varies by beside the levels may stay)
+        W = before.whitening.W
+        names = np.array(blocks._design.column_names)[before.affine.columns]
+        free = (
+            turned_without(W, np.char.find(names.astype(str), "x") >= 0) if "x" in formula else np.eye(len(W))
+        )
+        np.testing.assert_allclose(free.T @ left @ free, free.T @ others @ free, atol=5e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("formula", ["y ~ C(g, Sum) + h + z", "y ~ g * z + h"])
+def test_a_level_whose_rows_all_have_another_value_in_a_column_is_not_made_up(formula):
+    """Their column leaves with them, and took the level's other rows for as many as there were."""
+    for seed in range(4):
+        rng, n = np.random.default_rng(seed), 50_000
+        g = rng.choice(3, n, p=[0.48, 0.5, 0.02])
+        z = (g == 2) * 1.0
+        z[:3] = 1 - z[:3]
+        data = pd.DataFrame({"g": pd.Categorical.from_codes(g, list("abc")), "z": z})
+        data["h"] = pd.Categorical.from_codes(rng.choice(2, n), list("uv"))
+        data["y"] = 2.0 * (g == 2) - 1.5 * z + 0.5 * (data["h"] == "v") + rng.standard_normal(n)
+        fit = dpstats.ols(formula, data, eps=3, seed=seed)
+        truth = {"Intercept": 0.0, "g[T.b]": 0.0, "g[T.c]": 2.0, "z": -1.5, "h[T.v]": 0.5}
+        for name in fit.names:
+            if fit.determined[name]:
+                assert abs(fit.params[name] - truth.get(name, np.inf)) < 5 * fit.bse[name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ols", "adassp"])
+@pytest.mark.parametrize("shares", [(0.0, 1.0), (0.005, 0.6, 0.003, 0.392)])
+def test_a_level_whose_rows_are_all_but_in_one_cell_is_not_made_up(name, shares):
+    """Its other cell has 11 rows: leaving out the one with its rows, 2,200, the level rested on those."""
+    for seed in range(4):
+        rng, n = np.random.default_rng(seed), 28_000
+        b = np.arange(n) < 2_200
+        levels = list("uvwx"[: len(shares)])
+        h = np.where(b, rng.choice(levels, n, p=shares), rng.choice(levels, n))
+        if len(shares) == 2:
+            h[:11] = "u"
+        data = pd.DataFrame({"g": pd.Categorical(np.where(b, "b", "a")), "h": pd.Categorical(h)})
+        data["y"] = 1 + 0.5 * (h == "v") + rng.standard_normal(n)
+        fit = getattr(dpstats, name)("y ~ g * h", data, eps=3, seed=seed)
+        truth = np.array([{"Intercept": 1.0, "h[T.v]": 0.5}.get(column, 0.0) for column in fit.names])
+        known = fit.determined.to_numpy()
+        assert known.sum() >= len(shares) and np.all(np.abs(fit.params - truth)[known] < 5 * fit.bse[known])
+        assert fit.released["n"] == pytest.approx(n - 2_200, abs=150)
 
 
 def test_cells_without_a_column_of_their_own_or_with_a_level_that_has_left_stay():
@@ -305,30 +420,68 @@ def test_a_level_leaves_where_only_all_of_its_cells_together_are_hidden():
     z = (X[:, before.affine.columns] - before.affine.loc) / before.affine.scale
     mean = (z @ before.whitening.W).T @ (data["g"] == "c").to_numpy(float)
     mean /= np.linalg.norm(mean)
-    gram = np.eye(len(mean)) - (1 - 1e-3) * np.outer(mean, mean)
-    found = without_hidden(before, gram, 1e-12, 1.0)
-    assert {names[j] for j in found.prepared.gone.columns} == {names[j] for j in level.columns}
+    assert _of_direction(before, mean[:, None]).levels == level.levels
     one = next(rare for rare in before.rare if rare.levels == (("g", 2), ("h", 1)))
-    fewer = without_hidden(before, dark_along(before, one.columns), 1e-12, 1.0)
-    assert {names[j] for j in fewer.prepared.gone.columns} == {"g[T.c]:h[T.v]"}
     # of what lies in the level's columns half and more is the cell's
     W, columns = before.whitening.W, before.affine.columns
     own = W[columns == one.columns[0]][0] / np.linalg.norm(W[columns == one.columns[0]][0])
+    assert _of_direction(before, own[:, None]).levels == one.levels
     basis = np.linalg.qr(W[np.isin(columns, level.columns)].T)[0]
     other = basis @ (basis.T @ mean) - own * (own @ mean)
     mixed = 0.9 * own + math.sqrt(1 - 0.81) * other / np.linalg.norm(other)
-    mostly = without_hidden(before, np.eye(len(mixed)) - (1 - 1e-3) * np.outer(mixed, mixed), 1e-12, 1.0)
-    assert {names[j] for j in mostly.prepared.gone.columns} >= {"g[T.c]:h[T.v]"}
-    assert "g[T.c]" not in {names[j] for j in mostly.prepared.gone.columns}
-    rest = fewer.prepared
-    again = without_hidden(rest, dark_along(rest, np.setdiff1d(level.columns, one.columns)), 1e-12, 1.0)
-    assert not np.isin(level.columns, again.prepared.affine.columns).any()
-    # of cells with another level of the same factor as much is known as before
-    other = next(rare for rare in rest.rare if rare.levels == (("g", 1), ("h", 1)))
-    assert other.apart(one) and other.apart(level) and not level.apart(one)
-    at = rest.affine.columns == other.columns[0]
-    normal = np.linalg.qr(rest.whitening.W[at].T)[0][:, 0]
-    assert normal @ fewer.gram @ normal == pytest.approx(1 / (1 - one.share), rel=0.05)
+    assert _of_direction(before, mixed[:, None]).levels == one.levels
+    v = white_rows(before, blocks)
+    exact = replace(before, whitening=replace(before.whitening, spread=np.full(len(v.T), 1e-9)))
+    fewer = _without(Turned(exact, v.T @ v / len(v), np.eye(len(v.T))), one, 1.0, 1e-12)
+    assert {names[j] for j in fewer.prepared.gone.columns} == {"g[T.c]:h[T.v]"}
+    # what is hidden of the rest of the level is the level's
+    normal = fewer.prepared.whitening.W[np.isin(fewer.prepared.affine.columns, level.columns)][:1]
+    rest = _of_direction(fewer.prepared, normal.T / np.linalg.norm(normal))
+    assert rest.levels == level.levels
+    # and as many of its rows are there as are in other cells
+    there = _there(fewer.prepared, rest) / _there(exact, rest)
+    rows = (data["g"] == "c").to_numpy()
+    assert there == pytest.approx(1 - (rows & (data["h"] == "v")).sum() / rows.sum(), rel=0.1)
+
+
+def test_few_rows_that_leave_hide_no_other_direction():
+    """What they have of the matrix is noise: along it another direction would be lost."""
+    rng = np.random.default_rng(3)
+    noise = rng.standard_normal((12, 12)) * 0.06
+    gram, column = np.eye(12) + (noise + noise.T) / 2, np.zeros(12)
+    column[0], gram[0, 0] = 0.1, 0.01
+    left = _without_told(gram, [_Told(column)], np.zeros((12, 12)), np.full(12, math.sqrt(0.06)))
+    np.testing.assert_array_equal(left, gram)
+    clear = _without_told(gram, [_Told(column)], np.zeros((12, 12)), np.full(12, 1e-3))
+    assert abs(clear @ column).max() < 1e-12
+    known = _without_told(
+        gram, [_Told(column, 10 * column)], np.zeros((12, 12)), np.full(12, math.sqrt(0.06))
+    )
+    assert known[0, 0] < gram[0, 0] and np.array_equal(known[1:], gram[1:])
+
+
+@pytest.mark.slow
+def test_rows_that_levels_have_in_common_leave_once():
+    """Of three levels that 1,200 rows have, and no others, at most one more is counted, by the noise."""
+    n = 20_000
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        few = np.arange(n) < 1_200
+        data = pd.DataFrame({
+            name: pd.Categorical(np.where(few, "rare", rng.choice(["one", "two"], n))) for name in "ghk"
+        })  # fmt: skip
+        data["y"] = (data["g"] == "one") + rng.standard_normal(n)
+        fit = dpstats.ols("y ~ g + h + k", data, eps=1, seed=seed)
+        assert not fit.determined.all() and n - 2 * 1_200 - 300 < fit.released["n"] < n - 1_200 + 300
+
+
+def test_a_column_that_leaves_stands_in_for_nothing():
+    """The column that stands in for one of a reference level may leave with its own rows, before or after."""
+    nothing = LeftOut.nothing(4)
+    reference, level = replace(nothing, instead=np.array([2])), replace(nothing, columns=np.array([2, 3]))
+    for found in (reference.beside(level), level.beside(reference)):
+        assert not len(found.instead) and set(found.columns) == {2, 3}
+    assert list(reference.beside(replace(nothing, columns=np.array([3]))).instead) == [2]
 
 
 def test_unseen_values_stay_with_their_rows_beside_other_rare_ones():
