@@ -19,9 +19,9 @@ reach: on the side that asks for more, so that it holds more often on the other 
 _NONE, _MOST = 1.0, 1.5
 """A standard error of a level's linear predictor that is as good as none, and the largest that
 an interval of shares may have."""
-_HARDLY, _ENOUGH = 25.0, 100.0
+_HARDLY, _ENOUGH, _NEAR = 25.0, 100.0, 0.5
 """Counts of a level: with fewer of them by the estimate rounds may be anywhere, and with more by the released
-information they are no few."""
+information they are no few, if averaged rounds have gone no farther."""
 _TRUTHS = np.concatenate([-np.geomspace(12, 0.01, 120), [0.0], np.geomspace(0.01, 12, 120)])
 """Truths that are tried, as distances from the estimate."""
 _LIMIT = 30.0
@@ -150,7 +150,7 @@ def _reach(
         rows = share * max(release.prepared.count, 1.0)
         if rows * float(_means(release, family, np.array(here))) < _HARDLY:
             return math.inf
-        if rows * min(first, later) > _ENOUGH:
+        if rows * min(first, later) > _ENOUGH and abs(here - start) < _NEAR:
             return sd
     truths = np.clip(here + _TRUTHS * max(1.0, 3 * sd), -_LIMIT, _LIMIT)
     ends, reached = np.full(len(truths), start), np.zeros(len(truths))
@@ -158,7 +158,10 @@ def _reach(
         missing = _means(release, family, truths) - _means(release, family, ends)
         reached += ends + missing / (later if t else (first + later) / 2)
         ends = reached / (t + 1)
-    ends = np.maximum.accumulate(ends)
+    # truths far to the side of more information lead beyond nearer ones first, and come back
+    above = int(np.searchsorted(truths, start))
+    ends[above:] = np.maximum.accumulate(ends[above:])
+    ends[:above] = np.minimum.accumulate(ends[:above][::-1])[::-1]
     low, high = here - _ASKED * sd, here + _ASKED * sd
     if low <= ends[0] or (high >= ends[-1] and not family.counts):
         return math.inf

@@ -18,7 +18,6 @@ from dpstats.linear.conditioning import REFERENCE_OF_SHARES
 from dpstats.linear.curvature import curvature_radius2
 from dpstats.linear.family import Answers, Scored, Start, release_exposure
 from dpstats.linear.glm_budget import (
-    FIRST,
     LEAD,
     LEAST_RADIUS2,
     UNIT_ROUNDS,
@@ -29,8 +28,10 @@ from dpstats.linear.glm_budget import (
 )
 from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.glm_scores import (
+    FARTHER,
     Parts,
     release_deviances,
+    release_excess,
     release_information,
     release_model_variance,
     release_outer,
@@ -40,11 +41,11 @@ from dpstats.linear.glm_scores import (
     release_weights,
 )
 from dpstats.linear.glm_units import SummedAnswers
+from dpstats.linear.hidden_rows import Turned, turned_without, without_hidden
 from dpstats.linear.identify import Seen
 from dpstats.linear.loss import Squared
 from dpstats.linear.normal_columns import NormalColumns
 from dpstats.linear.prepare import Prepared, prepare
-from dpstats.linear.rare import Turned, turned_without, without_hidden
 from dpstats.linear.rounds import Walk
 from dpstats.linear.scores import outer_limit
 from dpstats.linear.summed import balanced, most_rows
@@ -54,8 +55,8 @@ from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["release_glm"]
 
-_LONGEST = 1.5
-"""A step changes the linear predictor by at most so much, in root mean square."""
+_LONGEST = (1.5, 3.0)
+"""A step changes the linear predictor of shares and of counts by at most so much, in root mean square."""
 _LEAST, _MOST = 1.2, 2.0
 """The clip of shares, in units of the typical size of a part of the score, where noise dominates and where it
 does not matter."""
@@ -90,8 +91,7 @@ _LEAST_DISPERSION = 0.25
 _LEAST_TRACE = 0.5
 """The least mean eigenvalue of the information in the dispersion that tells how skewed counts are."""
 _ONWARD = 0.25
-"""Where the information about shares falls, averaged rounds leave about so much of the way that they have
-gone."""
+"""Averaged rounds leave about so much of their way where the information about shares falls."""
 _LEAST_LEFT = 0.01
 """The least share of that information that is said to be left so much farther on."""
 
@@ -126,16 +126,15 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
     if budget.wide is not None:
         exposure = release_exposure(kept, mus["exposure"], rng)
     walk = _Walk(with_offsets, prepared, first, exposure, budget, count, rng)
-    for t in range(FIRST):
+    for t in range(budget.first):
         walk.step(t)
     return walk.finish_units() if isinstance(blocks, UnitBlocks) else walk.finish()
 
 
 def _unsettled(scores: Floats, noise: float, divisor: Floats, dispersion: float) -> bool:
-    """Whether the later half of the averaged rounds' scores, (rounds, q), says that the estimate is not where
-    it is going.
+    """Whether the later half of the averaged rounds' scores, (rounds, q), leads on from the estimate.
 
-    Where it is, a score is noise, less that of the estimate before it, averaged over the rounds so far.
+    Where that has arrived, a score is noise, less that of the estimate before, averaged over rounds so far.
     """
     rounds, q = scores.shape
     later = rounds // 2
@@ -209,11 +208,11 @@ class _Walk:
         clip = self._typical() * (_COUNT_CLIP if self._budget.family.counts else _LEAST)
         parts = self._parts(clip, radius2)
         score = release_score(self._rows, self._u, parts, mus[f"score {t}"], self._rng)
-        if t == FIRST - 1 and not self._budget.family.counts:
+        if t == self._budget.first - 1 and not self._budget.family.counts:
             # part of the standard errors: with the weights of the averaged rounds
             parts = self._parts(self._clip_of_shares(), radius2)
         # by the last matrix averaged rounds step, too: what does not move has no part in it
-        onward = t < FIRST - 1
+        onward = t < self._budget.first - 1
         matrix = release_information(self._rows, self._u, parts, mu, self._rng, secant=onward)
         noise = radius2 / mu
         values, vectors = np.linalg.eigh(matrix)
@@ -266,7 +265,7 @@ class _Walk:
             parts = replace(parts, dispersion=skewed)
         hessian = release_information(self._rows, start, parts, mus["hessian"], rng) / n
         noise = radius2 / mus["hessian"] / n
-        if (found := without_hidden(self._prepared, hessian, noise, 1.0)) is not None:
+        if (found := without_hidden(self._prepared, hessian, noise, 1.0, None)) is not None:
             hessian, noise = self._leave(found, noise)
             q, n, start, whitening = self._q, self._count, self._u, self._prepared.whitening
         seen = Seen(hessian, noise, whitening.gram, whitening.spread)
@@ -288,7 +287,9 @@ class _Walk:
         if mus["end"]:
             end = release_information(self._rows, u, parts, mus["end"], rng) / n
             seen = Seen.alone(end, radius2 / mus["end"] / n)
-        model, outer, model_noise, outer_noise, cut = None, None, 0.0, 0.0, 0.0
+        model, outer, model_noise, outer_noise, cut, excess = None, None, 0.0, 0.0, 0.0, None
+        if mus["excess"]:
+            excess = release_excess(self._rows, u, parts, mus["excess"], rng) / n
         if mus["variance"]:
             model = release_model_variance(self._rows, u, parts, mus["variance"], rng) / n
             model_noise = min(radius2, clip.norm**2) / mus["variance"] / n
@@ -318,6 +319,8 @@ class _Walk:
             outer=outer,
             outer_noise=outer_noise,
             cut=cut,
+            excess=excess,
+            excess_noise=(FARTHER - 1) * clip.norm / max(mus["excess"], 1e-300) / n,
             square=q * dispersion,
             beyond=self._beyond,
             unsettled=_unsettled(n * np.array(scores), clip.norm / mus["rounds"], n * divisor, dispersion),
@@ -414,7 +417,7 @@ class _Walk:
     def _limited(self, step: Floats) -> Array:
         """The step, shortened where it changes linear predictors by too much."""
         size = math.sqrt(float(step @ step) / self._variance)
-        return step * min(1.0, _LONGEST / max(size, 1e-300))
+        return step * min(1.0, _LONGEST[self._budget.family.counts] / max(size, 1e-300))
 
     def _clip_of_shares(self) -> float:
         """The clip of the averaged rounds, by a rule that reads no row."""

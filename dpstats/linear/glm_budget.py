@@ -59,12 +59,15 @@ _SHARES = {
     "limit": 0.12,
     "hessian": 0.09,
     "rounds": 0.32,
+    "excess": 0.08,
     "outer": 0.05,
+    "rare events": 0.03,
     "deviance": 0.015,
     "weights": 0.015,
 }
 """Shares of ``mu^2``; the whitening stages have theirs."""
-_COUNT_SHARES = _SHARES | {"hessian": 0.04, "rounds": 0.30, "end": 0.07, "outer": 0.03, "rare events": 0.02}
+_COUNT_SHARES = _SHARES | {"hessian": 0.04, "rounds": 0.30, "excess": 0.0, "end": 0.07, "outer": 0.03}
+_COUNT_SHARES["rare events"] = 0.02
 """Of counts, whose information moves with the coefficients, and whose rare events have long parts."""
 _UNIT_SHARES = _SHARES | {
     "scores": 0.06,
@@ -79,14 +82,14 @@ _UNIT_SHARES = _SHARES | {
     "spread": 0.015,
 }
 """Where units have several rows, which the steps before the rounds do not know of."""
-FIRST, ROUNDS, COUNT_ROUNDS = 5, 4, 8
+FIRST, COUNT_FIRST, ROUNDS, COUNT_ROUNDS = 5, 7, 4, 8
 """Rounds that lead to a start, each with a matrix of its own, and rounds that are averaged, of shares and of
 counts. More of them leave less of the start, and have more noise each: shares, whose variance falls towards
-both ends, do not bear it where events are few."""
-_FIRST_PARTS = (0.14, 0.14, 0.14, 0.14, 0.44)
-"""Parts of their shares: the last one says where the averaged rounds begin. What noise does to the start adds
-to the information there, which is convex in the coefficients far out, and standard errors come out too small.
-"""
+both ends, do not bear it where events are few. Levels of low rates fall by about a factor of e a round."""
+_LAST_PART = 0.44
+"""What the last of the first rounds has of their shares, as it says where the averaged rounds begin. What
+noise does to the start adds to the information there, which is convex in the coefficients far out, and
+standard errors come out too small."""
 LEAD, UNIT_ROUNDS = (3, 1), 6
 """Rounds on sums over the rows of a unit: before and after their limit is chosen, and those averaged."""
 _LOOK = 2
@@ -109,14 +112,15 @@ class GLMBudget(LinearBudget):
     wide : Design or None
         With an offset as a second response.
     cov_type : {"robust", "nonrobust", "cluster"}
-    averaged : int
-        Number of the last rounds, which are averaged.
+    first, averaged : int
+        Numbers of the first rounds, and of the last ones, which are averaged.
     """
 
     family: Family
     narrow: Design
     wide: Design | None
     cov_type: str
+    first: int
     averaged: int
 
 
@@ -148,9 +152,11 @@ def glm_budget(
     public = PublicDesign.of(design)
     s = _UNIT_SHARES if units else _COUNT_SHARES if family.counts else _SHARES
     averaged = UNIT_ROUNDS if units else COUNT_ROUNDS if family.counts else ROUNDS
+    rounds = COUNT_FIRST if family.counts else FIRST
+    parts = [(1 - _LAST_PART) / (rounds - 1)] * (rounds - 1) + [_LAST_PART]
     first = [
         step
-        for t, part in enumerate(_FIRST_PARTS)
+        for t, part in enumerate(parts)
         for step in (
             Step(f"sizes {t}", "sizes of the scores", s["sizes"] * (family.counts and t == _LOOK)),
             Step(f"score {t}", f"score, first round {t + 1}", s["scores"] * part),
@@ -158,8 +164,8 @@ def glm_budget(
         )
     ]
     robust, for_errors = cov_type != "nonrobust", "information for the standard errors"
-    # of shares all of it, of counts that of rare events, whose outer products are cut
-    of_model = s.get("rare events", 0.0) if robust else s["outer"] * (not family.counts)
+    # of counts that of rare events: with few events outer products are cut
+    of_model = s["rare events"] * (not units) if robust else s["outer"] * (not family.counts)
     lead = Step("first rounds", "scores of the units, first rounds", s.get("first rounds", 0.0), sum(LEAD))
     steps = [
         *preparation(public, s),
@@ -173,7 +179,7 @@ def glm_budget(
         Step("hessian", "information, averaged rounds" if "end" in s else for_errors, s["hessian"]),
         Step("rounds", "scores, averaged rounds", s["rounds"], averaged),
         *([] if not units else [Step("spread", "mean square of the residuals", s["spread"])]),
-        Step("excess", "what the clip cuts", s.get("excess", 0.0)),
+        Step("excess", "what the limits cut", s["excess"]),
         Step("end", for_errors, s.get("end", 0.0)),
         Step("outer", "outer products for the standard errors", s["outer"] * robust),
         Step("variance", "variance of the scores by the model", of_model),
@@ -182,7 +188,7 @@ def glm_budget(
     ]
     mus, guarantee = divide(eps, delta, steps, seeded)
     stages = tuple(replace(stage, response=False) for stage in stages_of(_STAGES, mus))
-    return GLMBudget(guarantee, mus, public, stages, family, design, wide, cov_type, averaged)
+    return GLMBudget(guarantee, mus, public, stages, family, design, wide, cov_type, rounds, averaged)
 
 
 def _check_bounds(design: Design, family: Family) -> None:

@@ -20,6 +20,7 @@ from dpstats.mechanisms._kernels import TILE, add_gram, carried, octave
 __all__ = [
     "answers",
     "deviances",
+    "excess",
     "information",
     "part_gram",
     "part_octaves",
@@ -170,6 +171,30 @@ def score(V, R, u, counts, top, clip, radius2, dispersion, units, total):
             r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
             r, weight, _ = _part(r, variance, far, norm2, counts, clip, radius2, dispersion)
             factor = weight * r
+            if abs(factor) < np.inf and factor != 0.0:
+                factor *= units
+                for a in range(u.size):
+                    part[a] += np.rint(factor * V[i, a])
+        for a in range(part.size):
+            total[0, a], total[1, a] = carried(total[0, a], total[1, a], part[a])
+
+
+@kernel
+def excess(V, R, u, top, clip, radius2, times, units, total):
+    """``total += sum_i e_i v_i``, (2, k), rounded as in :func:`score`, for ``(times - 1) clip``.
+
+    ``e_i v_i`` is what a row of shares adds to the score with `clip` and `radius2` `times` as large, less
+    what it adds with these.
+    """
+    part = np.empty(u.size)
+    for start in range(0, len(V), TILE):
+        part[:] = 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            prefetch(V, i)
+            r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, False, top)
+            near = _part(r, variance, far, norm2, False, clip, radius2, 0.5)[1]
+            wide = _part(r, variance, far, norm2, False, times * clip, times * radius2, 0.5)[1]
+            factor = (wide - near) * r
             if abs(factor) < np.inf and factor != 0.0:
                 factor *= units
                 for a in range(u.size):

@@ -15,7 +15,7 @@ __all__ = ["GLMRelease"]
 
 @dataclass(frozen=True)
 class GLMRelease:
-    """What rounds release, in coordinates in which the information is about the number of rows times one.
+    r"""What rounds release, in coordinates in which the information is about the number of rows times one.
 
     Attributes
     ----------
@@ -45,6 +45,10 @@ class GLMRelease:
     model_noise, outer_noise : float
     cut : float
         Mean of what the limit of these parts takes off their squares, and that of the rounds does not.
+    excess : (q,) array or None
+        What limits of :math:`\sqrt 2` times the size add to the mean of the scores, at the end.
+    excess_noise : float
+        Standard deviation of the noise of an entry.
     first : Start
         First look at the response.
     exposure : float
@@ -102,6 +106,8 @@ class GLMRelease:
     model: Floats | None = None
     model_noise: float = 0.0
     cut: float = 0.0
+    excess: Floats | None = None
+    excess_noise: float = math.inf
     unsettled: bool = False
     unit: float = 1.0
     rounds: Rounds | None = None

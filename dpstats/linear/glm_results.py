@@ -8,9 +8,10 @@ import numpy as np
 from dpstats._types import Floats, Integers
 from dpstats.linear.curvature import shrunken_to, visibly_more
 from dpstats.linear.few_events import few_events
-from dpstats.linear.glm_budget import FIRST, LEAD, GLMBudget
+from dpstats.linear.glm_budget import LEAD, GLMBudget
 from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.identify import BELOW, HIDDEN, Seen, identify, undetermined
+from dpstats.linear.misfit import with_unlike_rows
 from dpstats.linear.normal_columns import bent
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
@@ -38,6 +39,13 @@ _WEIGHTED = (
     "Rows whose columns are far out have less weight. Where the model does not hold, coefficients and "
     "intervals are about the rows so weighted."
 )
+_UNLIKE = (
+    "Rows whose columns are far out have less weight. Where they do not follow the model of the others, "
+    "intervals allow for what is seen of that, beyond the noise."
+)
+_OF_FAR_ROWS = 0.1
+"""The variance of what limits add to a score that is limited, over the share of the information that it
+lacks."""
 _LEAST = 0.3
 """Squared scores are at least this share of what the information says."""
 _MOST_NOISE, _EXPLAINED_NOISE = 0.25, 0.1
@@ -97,7 +105,7 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
     if release.model is not None and not counts:
         ratio = max(float(np.trace(release.model) / np.trace(flat)), _LEAST)
         scores = shrunken_to(release.model, release.model_noise, ratio * flat)
-    if release.outer is not None:
+    if release.outer is not None and counts:
         seen_trace = float(np.trace(release.outer))
         ratio = max(seen_trace / float(np.trace(flat)), _LEAST)
         scores = shrunken_to(release.outer, release.outer_noise, ratio * flat)
@@ -108,25 +116,37 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
             total = float(np.trace(scores))
             more = max(release.cut - total + seen_trace, 0.0)
             scores *= 1 + more / max(total, release.square)
+    elif release.outer is not None:
+        # the largest squares, which are of few events, are cut
+        scores = scores + visibly_more(release.outer - scores, release.outer_noise, flat)
+    if release.outer is not None:
         if cov_type == "robust":
             scores = scores * (count / max(count - q, count / 2))
     # parts are long where means are large: between the constant and the predictor; and the longest lie more
     # than others along directions with large squares
     longest = of_long_rows(scores, flat)
     shape = cut_shape(longest, flat, whitening.W, release.coefficients, release.prepared.intercept)
+    less = max(1 - float(np.trace(scores) / np.trace(flat)), 0.0)
     inverse, scores = (back / values) @ back.T, back.T @ scores @ back
     again = release.clip.again / count / np.trace(longest)
-    lost = inverse @ (release.clip.bias**2 * shape + again * longest) @ inverse
+    taken = release.clip.bias**2 * shape
+    if release.excess is not None:
+        sampling = _OF_FAR_ROWS * less / count
+        released = release.excess, release.excess_noise**2 + sampling
+        taken = with_unlike_rows(taken, inverse @ whitening.W.T, whitening.W.T, *released)
+    lost = inverse @ (taken + again * longest) @ inverse
     spread = vectors @ (kept[:, None] * scores * kept / count + noise) @ vectors.T
     undo = np.linalg.inv(release.turn)
     way = release.coefficients - release.start
-    moved, less = release.turn @ way, 1.0
+    moved, arrived = release.turn @ way, 1.0
     if not counts:
-        less = bent(way, undo @ spread @ undo.T, release.unit)
+        arrived = bent(way, undo @ spread @ undo.T, release.unit)
 
     def left_at(eigenvalues: Floats) -> Floats:
         # of shares it moves with the coefficients: one standard deviation more, and as they are farther on
-        lower = eigenvalues if counts else np.maximum((eigenvalues - error) * release.onward / less, HIDDEN)
+        lower = (
+            eigenvalues if counts else np.maximum((eigenvalues - error) * release.onward / arrived, HIDDEN)
+        )
         return left_over(lower)[1]
 
     below = _BELOW_OF_COUNTS if counts else BELOW
@@ -135,7 +155,7 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
     spread = undo @ spread @ undo.T
     # along the way that the rounds have gone
     along = way / max(float(np.linalg.norm(way)), 1e-300)
-    spread = spread + (less**2 - 1) * float(along @ spread @ along) * np.outer(along, along)
+    spread = spread + (arrived**2 - 1) * float(along @ spread @ along) * np.outer(along, along)
     return spread + bias, undo @ hidden @ undo.T, bias
 
 
@@ -147,7 +167,7 @@ def _goodness(release: GLMRelease, counts: bool, alone: bool) -> dict[str, float
     surely = max(deviance, null - 2 * of_difference)
     lost = math.hypot(of_fit, of_difference) > _EXPLAINED_NOISE * surely
     found = {
-        "deviance": count * (math.nan if lost and of_fit > _MOST_NOISE * deviance else deviance),
+        "deviance": count * (math.nan if lost and of_fit > _MOST_NOISE * (deviance - of_fit) else deviance),
         "null_deviance": count * (math.nan if lost else null),
     }
     if counts:
@@ -273,14 +293,15 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         limit = f"A row's part of the score is limited to {times:.3g} times its typical size."
         notes.append(limit + release.clip.unseen_of())
     if release.rounds is None and not constant_alone(design):
-        notes.append(_WEIGHTED)
+        notes.append(_WEIGHTED if release.excess is None else _UNLIKE)
     released = {
         "n": prepared.count,
-        "rounds": FIRST + release.averaged + (0 if release.rounds is None else sum(LEAD)),
+        "rounds": budget.first + release.averaged + (0 if release.rounds is None else sum(LEAD)),
         **_goodness(release, family.counts, constant_alone(design)),
     }
     if unknown := [_WORDS[name] for name in _WORDS if math.isnan(released.get(name, 0.0))]:
-        notes.append(f"Not determined: {', '.join(unknown)}. Noise, or what limits cut, may be much of them.")
+        of_which = "much of it" if len(unknown) == 1 else "much of them"
+        notes.append(f"Not determined: {', '.join(unknown)}. Noise, or what limits cut, may be {of_which}.")
     slope = np.zeros(len(back))
     slope[prepared.affine.columns] = prepared.gradient(release.weight_slope)
     return GLMResults(

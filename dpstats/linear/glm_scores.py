@@ -27,8 +27,10 @@ from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
 
 __all__ = [
+    "FARTHER",
     "Parts",
     "release_deviances",
+    "release_excess",
     "release_information",
     "release_model_variance",
     "release_outer",
@@ -37,6 +39,10 @@ __all__ = [
     "release_squares",
     "release_weights",
 ]
+
+
+FARTHER = math.sqrt(2)
+"""How many times as large limits are for :func:`release_excess`."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,31 @@ def release_score(rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng
 
     total = sum_bounded(rows, (len(u),), units, update)
     return gaussian(total, (1 + SUMMATION) * parts.clip, mu, rng)
+
+
+def release_excess(rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng: Randomness) -> Floats:
+    r"""Release what limits :math:`\sqrt 2` times as large add to the score of shares, (q,).
+
+    With :math:`h_i = \min(R^2/(w_i |v_i|^2), C/(|v_i| b_i))` that is
+
+    .. math:: \sum_i \bigl(\min(1, \sqrt 2\, h_i) - \min(1, h_i)\bigr)\, v_i\, (y_i - m_i),
+
+    which has the mean 0 where the model holds.
+
+    Notes
+    -----
+    **Privacy.** A record adds or removes one vector: of 0 if its ``h`` is at least 1, and else of a norm of
+    at most ``(sqrt(2) - 1) h |v| b``, which is at most ``(sqrt(2) - 1) C``: ``mu``-GDP under add-remove.
+    Argument: ``docs/privacy/logit.md``.
+    """
+    norm = (FARTHER - 1) * parts.clip
+    units = units_of(norm)
+
+    def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
+        kernels.excess(V, R, u, parts.top, parts.clip, parts.radius2, FARTHER, units, state)
+
+    total = sum_bounded(rows, (len(u),), units, update)
+    return gaussian(total, (1 + SUMMATION) * norm, mu, rng)
 
 
 def release_information(

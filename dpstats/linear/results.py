@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpstats._format import listed
+from dpstats._format import apart, listed
 from dpstats._types import Floats, Integers
 from dpstats.formula.design import Design
 from dpstats.formula.units import WithinDesign
@@ -292,7 +292,7 @@ def _limits_in_words(design: Design | WithinDesign, prepared: Prepared) -> list[
     """The limits of the winsorised columns that are in the model, as texts, unless they lie beyond bounds."""
     bounds = [(-math.inf, math.inf) if b is None else b for b in design.column_bounds]
     return [
-        f"{design.column_names[j]} [{prepared.low[j]:.4g}, {prepared.high[j]:.4g}]"
+        f"{design.column_names[j]} [{', '.join(apart(prepared.low[j], prepared.high[j]))}]"
         for j in prepared.affine.columns
         if prepared.low[j] > bounds[j][0] or prepared.high[j] < bounds[j][1]
     ]

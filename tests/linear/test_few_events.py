@@ -63,6 +63,15 @@ def test_where_rounds_have_hardly_moved_and_noise_is_small_it_is_the_noise():
     assert reach_of(release(-1.0, -1.01), 0.02) == pytest.approx(0.02, rel=0.2)
 
 
+def test_a_level_of_counts_whose_rounds_have_gone_far_is_asked():
+    """With more than a hundred counts, too, where what steps divided by was known far from the estimate."""
+    far, near = (release(start, 1.2, np.exp(start)) for start in (2.0, 1.3))
+    asked, not_asked = (
+        _reach(made, Counts(), np.ones(1), 1.0, 0.1, _informations(made)) for made in (far, near)
+    )
+    assert not_asked == 0.1 < 1.5 * 0.1 < asked < np.inf
+
+
 def test_counts_of_a_level_of_units_that_has_fallen_far():
     known, few = (
         _of_units(release(0.0, end, np.exp(end)), Counts(), np.ones(1), 1.0, 0.01) for end in (-0.5, -3)
@@ -81,14 +90,25 @@ def tables(beta, share, n, kind, seeds):
 
 @pytest.mark.parametrize("kind", ["float", "boolean"])
 @pytest.mark.slow
-def test_five_rows_of_the_rarer_class_determine_nothing(kind):
+@pytest.mark.parametrize("side", [1, -1])
+def test_five_rows_of_the_rarer_class_determine_little(kind, side):
+    """In 14 to 22 of 100 tables, in which they hold, whichever class it is."""
     fits = [
         dpstats.logit("y ~ x + z", frame, eps=4, seed=seed)
-        for seed, frame in tables((2, 1, 3), 0.2, 2000, kind, range(10))
+        for seed, frame in tables((2 * side, 1, 3 * side), 0.2, 2000, kind, range(10))
     ]
-    known = np.array([fit.bse.notna() for fit in fits])
-    assert not known[:, 2 if kind == "float" else 1].any() and known.sum() >= 18
-    assert "are hardly more than their noise" in " ".join(str(fits[0].summary()).split())
+    known, name = np.array([fit.bse.notna() for fit in fits]), "z" if kind == "float" else "z[T.True]"
+    assert sum(fit.determined[name] for fit in fits) <= 5 and known.sum() >= 16
+    assert all(abs(fit.params[name] - 3 * side) < 4 * fit.bse[name] for fit in fits if fit.determined[name])
+    few = next(fit for fit in fits if not fit.determined[name])
+    assert "are hardly more than their noise" in " ".join(str(few.summary()).split())
+
+
+@pytest.mark.parametrize("sd", [0.05, 0.3])
+@pytest.mark.parametrize("start, end", [(3.0, 3.4), (3.0, 2.5), (1.0, 2.5), (4.0, 4.1)])
+def test_the_rarer_class_may_be_either(start, end, sd):
+    one, other = (reach_of(release(side * start, side * end), sd) for side in (1, -1))
+    assert one == pytest.approx(other, rel=1e-6)
 
 
 @pytest.mark.slow

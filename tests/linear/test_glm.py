@@ -15,7 +15,7 @@ from dpstats.data.sources import open_source
 from dpstats.formula.design import Design
 from dpstats.linear import family, glm, glm_budget, glm_results
 from dpstats.linear.clip import Clip
-from dpstats.linear.glm_budget import COUNT_ROUNDS, ROUNDS
+from dpstats.linear.glm_budget import COUNT_FIRST, COUNT_ROUNDS, ROUNDS
 from dpstats.linear.identify import Seen
 from dpstats.linear.normal_columns import NormalColumns
 
@@ -153,7 +153,7 @@ def test_secants_lead_to_a_start_and_tell_nothing_of_errors(monkeypatch):
     g = np.random.default_rng(4)
     x = g.standard_normal(5_000)
     dpstats.poisson("y ~ x", pd.DataFrame({"y": g.poisson(np.exp(0.3 * x)) * 1.0, "x": x}), eps=2, seed=1)
-    assert used == [True] * (glm.FIRST - 1) + [False] * 3
+    assert used == [True] * (COUNT_FIRST - 1) + [False] * 3
 
 
 def test_standard_errors_of_counts_have_the_information_where_rounds_end(release, monkeypatch):

@@ -3,6 +3,7 @@ against its guarantee."""
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -129,6 +130,12 @@ def test_sums_are_those_of_bounded_terms(counts):
         scaled = (whole * np.sqrt(variances))[:, None] * np.where(whole[:, None] > 0, V, 0.0)
         assert 5 < np.count_nonzero(variances) < len(V)
     np.testing.assert_allclose(matrix, scaled.T @ scaled, atol=room)
+    if not counts:
+        wide = slow(V, R, U, replace(parts, clip=2 * CLIP, radius2=2 * RADIUS2))[0]
+        added = ((wide - f) * r)[:, None] * np.where(wide[:, None] > f[:, None], V, 0.0)
+        excess = summed(glm_kernels.excess, (3,), CLIP, V, R, U, parts.top, CLIP, RADIUS2, 2.0)
+        np.testing.assert_allclose(excess, added.sum(axis=0), atol=room)
+        assert 0.9 * CLIP < np.linalg.norm(added, axis=1).max() <= CLIP * (1 + 1e-12)
     cut = p * np.minimum(1, CUT / np.maximum(np.linalg.norm(p, axis=1), 1e-300))[:, None]
     outer = summed(glm_kernels.part_gram, (3, 3), CUT**2, V, R, U, *given(parts), CUT)
     np.testing.assert_allclose(outer, cut.T @ cut, atol=room)
@@ -159,6 +166,31 @@ def test_weights_of_shares_do_not_depend_on_the_response():
             for part in (R, other)
         )
         assert np.array_equal(first, second)
+    # so that where the model holds what wider limits add has the mean 0: p and 1 - p of both answers
+    f, mean = slow(V, R, U, SHARES)[[0, 4]]
+    one, none = (
+        np.array(
+            [
+                summed(
+                    glm_kernels.excess,
+                    (3,),
+                    CLIP,
+                    v[None],
+                    np.array([[y, r[1]]]),
+                    U,
+                    12.0,
+                    CLIP,
+                    RADIUS2,
+                    2.0,
+                )
+                for v, r in zip(V, R, strict=True)
+            ]
+        )
+        for y in (1.0, 0.0)
+    )
+    inside = (0 < mean) & (mean < 1)
+    np.testing.assert_allclose((mean[:, None] * one + (1 - mean[:, None]) * none)[inside], 0, atol=1e-9)
+    assert np.abs(one).max() > 0.1
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
@@ -218,6 +250,10 @@ RELEASES = {
     "variance by the model": (
         lambda rows, parts, mu, rng: glm_scores.release_model_variance(rows, U, parts, mu, rng), RADIUS2,
     ),
+    "excess": (
+        lambda rows, parts, mu, rng: glm_scores.release_excess(rows, U, parts, mu, rng),
+        (math.sqrt(2) - 1) * CLIP,
+    ),
     "outer": (lambda rows, parts, mu, rng: glm_scores.release_outer(rows, U, parts, CUT, mu, rng), CUT**2),
     "sizes": (
         lambda rows, parts, mu, rng: glm_scores.release_sizes(rows, U, parts, edges_about(1.0), mu, rng), 1.0,
@@ -273,6 +309,8 @@ def moves_by(name, monkeypatch, parts):
 @FAMILIES
 @pytest.mark.parametrize("name", RELEASES)
 def test_no_row_moves_a_release_by_more_than_its_noise_is_for(name, counts, monkeypatch):
+    if counts and name == "excess":
+        pytest.skip("of shares alone")
     if counts and name.endswith("by the model"):
         pytest.skip("for rows that come near the bound see test_centre.py")
     parts = COUNTS if counts else SHARES

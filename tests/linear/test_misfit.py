@@ -10,7 +10,7 @@ from scipy import stats
 import dpstats
 from dpstats.engines.local import Rows
 from dpstats.linear import loss, scores
-from dpstats.linear.misfit import MANY_ROWS, OFF_THE_LINE, of_large_units, with_misfit
+from dpstats.linear.misfit import MANY_ROWS, OFF_THE_LINE, of_large_units, with_misfit, with_unlike_rows
 from dpstats.mechanisms.rng import Randomness
 
 SILENT = 1e12
@@ -219,3 +219,61 @@ def test_answers_of_units_of_many_rows(name):
         fit = getattr(dpstats, name)("y ~ x", frame, eps=2, unit="id", seed=seed)
         seen += [MANY_ROWS in fit.notes]
     assert any(seen)
+
+
+def test_of_rows_that_do_not_follow_the_model_three_times_what_is_seen_counts():
+    """Along what is seen together, and along each coefficient alone, with the posterior's mean square."""
+    excess, noise2 = np.array([3.0, -1.0]), 0.5
+    spare = 5.0 - 2 * noise2
+    kept = spare / (spare + noise2)
+    likely = 9 * (kept**2 * np.outer(excess, excess) + kept * noise2 * np.eye(2))
+    none = np.zeros((2, 0))
+    np.testing.assert_allclose(with_unlike_rows(0 * likely, none, none, excess, noise2), likely, rtol=1e-12)
+    # of a coefficient that two entries move, with the score that moves it by one and others the least
+    way, score = np.array([[2.0], [1.0]]), np.array([[0.4], [0.2]])
+    seen = math.sqrt(2.2 / 5) * way[:, 0]
+    got = with_unlike_rows(1e-9 * np.eye(2), way, score, seen, noise2)
+    along = (way.T @ seen)[0] ** 2 / 5
+    alone = along - noise2 * (1 + math.sqrt(2))
+    kept = alone / (alone + noise2)
+    square = (way.T @ got @ way)[0, 0]
+    assert square == pytest.approx(9 * 5 * (kept**2 * along + kept * noise2), rel=1e-6)
+    np.testing.assert_allclose(got - 1e-9 * np.eye(2), square * score @ score.T, atol=1e-8)
+    # what is there already is enough
+    assert np.array_equal(with_unlike_rows(99 * np.eye(2), way, score, seen, noise2),
+                          99 * np.eye(2))  # fmt: skip
+
+
+def test_noise_is_seldom_taken_for_rows_that_do_not_follow_the_model():
+    """Together in one table of eleven, of a coefficient in one of twenty; false alarm 1e-6."""
+    rng, runs, q = np.random.default_rng(5), 20_000, 6
+    one, none = np.eye(q), np.zeros((q, 0))
+    draws = rng.standard_normal((runs, q))
+    together = sum(not np.array_equal(with_unlike_rows(0 * one, none, none, e, 1.0), 0 * one) for e in draws)
+    assert abs(together - runs * stats.chi2.sf(q * (1 + 1.5 * math.sqrt(2 / q)), q)) < 4.9 * math.sqrt(
+        runs * 0.09
+    )
+    alone = sum(
+        np.any(with_unlike_rows(99 * one, one[:, :1], one[:, :1], 9 * e * one[0], 81.0) > 99) for e in draws
+    )
+    assert abs(alone - runs * stats.chi2.sf(1 + 2 * math.sqrt(2), 1)) < 4.9 * math.sqrt(runs * 0.05)
+
+
+@pytest.mark.slow
+def test_intervals_of_shares_hold_where_an_effect_flattens_far_out():
+    """The logarithm of a log-normal income: the slope held in one table of fifty."""
+    million = np.exp(np.random.default_rng(1).standard_normal(1_000_000))
+    rows = np.column_stack([np.ones(len(million)), million])
+    u = np.zeros(2)
+    for _ in range(50):  # Newton's method, with the expected answers
+        p = 1 / (1 + np.exp(-rows @ u))
+        moved = rows.T @ (million**0.8 / (1 + million**0.8) - p)
+        u = u + np.linalg.solve((rows * (p * (1 - p))[:, None]).T @ rows, moved)
+    held = np.zeros(2)
+    for seed in range(20):
+        rng = np.random.default_rng([seed, 3])
+        income = np.exp(rng.standard_normal(20_000))
+        y = rng.random(20_000) < income**0.8 / (1 + income**0.8)
+        fit = dpstats.logit("y ~ income", pd.DataFrame({"income": income, "y": y * 1.0}), eps=1, seed=seed)
+        held += np.abs(fit.params.to_numpy() - u) < 1.96 * fit.bse.to_numpy()
+    assert np.all(held >= stats.binom.ppf(1e-4, 20, 0.95))

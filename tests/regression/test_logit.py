@@ -58,7 +58,7 @@ def test_standard_errors_are_those_of_the_release():
         se.append(fit.bse.to_numpy())
     # about the exact estimate of the same rows there is the noise alone, and the bound on what is left
     spread, noise = np.array(z), np.sqrt(np.maximum(np.square(se) - np.square(exact.bse.to_numpy()), 0))
-    ratio = np.sum(spread**2, axis=0) / np.sum(noise**2, axis=0) * runs
+    ratio = np.sum((spread / noise) ** 2, axis=0)
     assert np.all(ratio < 1.5 * stats.chi2.isf(5e-7, runs)) and np.all(ratio > 0.3 * runs)
 
 
@@ -246,3 +246,20 @@ def test_standard_errors_of_marginal_effects_fall_with_the_rows():
     fits = [dpstats.logit("y ~ x + z + w", data, eps=1, seed=seed) for seed in range(3)]
     ratios = np.array([fit.marginal_effects()["std.error"] / exact for fit in fits])
     assert np.all(ratios > 0.95) and np.median(ratios) < 2
+
+
+@pytest.mark.slow
+def test_robust_standard_errors_of_few_events_are_not_less_than_the_models():
+    """Squares of events of rare levels are cut: they were 8 to 18 % less, and levels held in 91 %."""
+    shares, ratios = [0.3, 0.2, 0.15, 0.1, 0.1, 0.06, 0.05, 0.04], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        g, a = rng.choice(8, 20_000, p=shares), rng.integers(18, 91, 20_000) * 1.0
+        y = rng.random(20_000) < 1 / (1 + np.exp(3.2 - 0.03 * (a - 50)))
+        data, levels = pd.DataFrame({"y": y * 1.0, "a": a, "g": g}), {"g": list(range(8))}
+        fits = [
+            dpstats.logit("y ~ a + g", data, eps=10, seed=seed, levels=levels, cov_type=kind).bse
+            for kind in ("robust", "nonrobust")
+        ]
+        ratios.append(fits[0] / fits[1])
+    assert np.all(np.median(ratios, axis=0) > 0.95) and np.all(np.median(ratios, axis=0) < 1.1)
