@@ -99,7 +99,7 @@ def logit(
     1      depth      1.03      1.02       1.05
     2      table      1.11      1.10       1.12
     >>> fit.marginal_effects()["estimate"].round(4).to_dict()
-    {'depth': 0.0062, 'table': 0.0201}
+    {'depth': 0.006, 'table': 0.0197}
     """
     cov_type = check_cov_type(cov_type, unit, ("nonrobust", "robust"))
     budget = functools.partial(_budget, cov_type=cov_type)

@@ -107,8 +107,8 @@ def poisson(
     >>> fit = dpstats.poisson("visits ~ x", visits, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round(2)
                   0     1
-    Intercept  0.49  0.51
-    x          0.29  0.32
+    Intercept  0.49  0.52
+    x          0.29  0.31
     """
     cov_type = check_cov_type(cov_type, unit, ("robust", "nonrobust"))
     expression = _expression(offset, exposure, select)
