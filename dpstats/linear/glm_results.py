@@ -25,7 +25,8 @@ from dpstats.results.roots import root_of, side_by_side
 __all__ = ["glm_covariance", "glm_results"]
 
 _SEPARATED = 7.0
-"""Standard deviation of the linear predictor of shares beyond which the columns all but separate classes."""
+"""Standard deviation of the linear predictor beyond which the columns all but separate classes, and rounds of
+counts have gone astray."""
 _FAR = 1.0
 """Standard error of the linear predictor far out along a column from which nothing is determined of it."""
 _SPARSE, _OUT = 0.05, 4.0
@@ -251,8 +252,9 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         lost[0] = True
     far = _far(budget, prepared, np.sqrt(np.diagonal(cov)), root)
     lost[far] = True
-    separated = not family.counts and release.predictor_sd > _SEPARATED
-    lost |= separated or release.unsettled
+    steep = release.predictor_sd > _SEPARATED
+    separated, unsettled = steep and not family.counts, steep and family.counts or release.unsettled
+    lost |= separated or unsettled
     root = side_by_side(root, hidden_root)
     root[lost] = np.nan
     lost |= free.any(axis=1)
@@ -278,7 +280,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
             if family.counts
             else "A column is hardly ever away from its middle: too few rows to determine its coefficient."
         )
-    if release.unsettled:
+    if unsettled:
         notes.append("The rounds had not settled when they ended: no coefficient is determined.")
     if not design.layout.responses[0].truth:
         beside = " or that have no finite offset (as of an exposure of 0)" * (budget.wide is not None)

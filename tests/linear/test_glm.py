@@ -107,8 +107,10 @@ def test_what_is_not_settled_is_not_determined(release):
     budget, made = release("poisson")
     assert not made.unsettled
     assert glm_results.glm_results("poisson", budget, made).bse.notna().all()
-    results = glm_results.glm_results("poisson", budget, changed(made, unsettled=True))
-    assert results.bse.isna().all() and "had not settled" in results.summary().as_text()
+    # nor where they have led to coefficients of any size
+    for changes in ({"unsettled": True}, {"predictor_sd": 8.0}):
+        results = glm_results.glm_results("poisson", budget, changed(made, **changes))
+        assert results.bse.isna().all() and "had not settled" in results.summary().as_text()
 
 
 @pytest.mark.slow
