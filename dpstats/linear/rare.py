@@ -18,7 +18,7 @@ from dpstats.linear.left_out import LeftOut
 from dpstats.linear.public import PublicDesign
 from dpstats.mechanisms.standardize import Standardization
 
-__all__ = ["FEW", "Rare", "multiplied", "rare_rows", "values_unseen"]
+__all__ = ["FEW", "Rare", "rare_rows", "values_unseen"]
 
 FEW, _FEW_UNSEEN = 0.1, 0.2
 """Rows that may leave are at most this share of all; those that are not seen, if their values are spread."""
@@ -219,7 +219,7 @@ def _cells(
     for (first, some, own, whole), (second, others, too, all_of) in itertools.combinations(factors, 2):
         marks = _marks(design, {first, second})
         alone = not any(
-            multiplied(design, first, second, third) for third, *_ in factors if third not in {first, second}
+            _crossed(design, first, second, third) for third, *_ in factors if third not in {first, second}
         )
         for a, b in itertools.product(range(len(some)), range(len(others))):
             columns, of = joint[own[a] & too[b]], ((first, a), (second, b))
@@ -231,7 +231,7 @@ def _cells(
                 yield Rare(columns, gone, least, telling, both, of, int(mark[0]), least, few=alone)
 
 
-def multiplied(design: Design, *names: str) -> bool:
+def _crossed(design: Design, *names: str) -> bool:
     """Whether different factors are multiplied in some term."""
     return len(set(names)) == len(names) and any(
         set(names) <= {f.name for f in subterm.factors if isinstance(f, Categorical)}
