@@ -27,6 +27,8 @@ _LARGE = 50_000
 _STEEPEST = 3.0
 _LARGEST = 30.0
 _STEPS = 50
+_NAMES = re.compile(r"[^\W\d]\w*\b(?!\s*[.(])")
+"""Names of columns in an expression, and not of functions."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,9 @@ def made(
     frame = like.draw(_LARGE, rng)
     response = formula.partition("~")[0].strip()
     present = response in frame or not re.fullmatch(r"[^\W\d]\w*", response)
+    if present and (lacks := [name for name in _NAMES.findall(response) if name not in frame]):
+        allowed = f"one whose response is a name alone where like lacks the column {lacks[0]!r}"
+        fail("formula", formula, f"{allowed} and effects make the response")
     sigma, r2 = check("sigma", sigma, "positive", optional=True), _r2(r2)
     law = _law(errors)
     given = {"sigma": sigma, "r2": r2, "spread": spread}

@@ -105,7 +105,8 @@ def mean(
     counts show, one standard error added, and for those of a family (Weibull tails, nearly power laws) that
     all counts leave possible; rows far out that counts of several sizes show together are part of it. Fewer
     rows than a tail needs to be followed, and `clip`, give the mean of values limited to an interval: the
-    table says so in its line, and its interval is for that mean. No interval allows for rows far out that are
+    table says so in its line, and its interval is for that mean (:func:`ols` of a constant alone has one for
+    the mean of all values). No interval allows for rows far out that are
     too few to be seen: a note says how many. Estimates with bounds may be beyond these, by noise.
 
     %(diamonds)s
@@ -331,7 +332,8 @@ def _results(design: Design, budget: MeanBudget, release: _Release) -> Results:
         notes.append(
             "Values count as moved into: " + ", ".join(ends[j] for j in limited)
             + ". The mean and its interval are those of the values so moved; how many lie further out, and "
-            "where, is too little seen at this budget."
+            "where, is too little seen at this budget. An interval for the mean of all values is that of "
+            "ols(), with a constant alone."
         )  # fmt: skip
     followed = [j for j, c in enumerate(columns) if c.unseen >= 1 and not c.limited]
     if followed:

@@ -303,20 +303,36 @@ def _plan(budget: _Budget, q: int, count: float | None) -> tuple[int, bool]:
     Refuses when rows are too few. `least` models pass the safety test if their fits are normal; a fit with a
     variance needs ``q + 3`` rows, and so do three quarters of a subset for the standard errors.
     """
-    least = [tukey.least_models(k, budget.eps_test, budget.eps_draw, budget.delta, DEPTH) for k in (q, 2 * q)]
-    rows = [float(q + 3), (q + 3) * GROUPS / (GROUPS - 1)]
+    least, rows = _least(budget, q)
     if budget.models is not None:
         enough = count is not None and count / budget.models >= rows[1]
         return budget.models, bool(budget.whiten and enough and budget.models >= least[1])
     assert count is not None, "released wherever the number of subsets is not given"
-    fewest = [math.ceil(_LEAST_HEADROOM * m) * n for m, n in zip(least, rows, strict=True)]
+    needs = _needs(budget, q)
+    if count < needs[0]:
+        raise too_few("tukey_em", budget, count, f"{q} coefficients need", needs[0], "Fewer columns")
+    errors = bool(budget.whiten and count >= needs[1])
     # at least so many rows, but for bad luck with the noise of the count
-    low = count + ndtri(_UNDERCOUNT) / budget.mus["count"]
-    if low < fewest[0]:
-        raise too_few("tukey_em", budget, count, f"{q} coefficients need", fewest[0], "Fewer columns")
-    errors = bool(budget.whiten and low >= fewest[1])
+    low = count - _doubt(budget)
     m = max(math.ceil(_HEADROOM * least[errors]), min(low / (_ROWS * q), _MOST_MODELS))
     return int(min(m, low / rows[errors])), errors
+
+
+def _doubt(budget: _Budget) -> float:
+    """By how many rows a count may be too large, but for bad luck with its noise."""
+    return float(-ndtri(_UNDERCOUNT) / budget.mus["count"])
+
+
+def _least(budget: _Budget, q: int) -> tuple[list[int], list[float]]:
+    """Least numbers of subsets and of rows of one, for `q` coefficients without and with standard errors."""
+    least = [tukey.least_models(k, budget.eps_test, budget.eps_draw, budget.delta, DEPTH) for k in (q, 2 * q)]
+    return least, [float(q + 3), (q + 3) * GROUPS / (GROUPS - 1)]
+
+
+def _needs(budget: _Budget, q: int) -> list[float]:
+    """Private counts that suffice for `q` coefficients without and with standard errors."""
+    fewest = [math.ceil(_LEAST_HEADROOM * m) * n for m, n in zip(*_least(budget, q), strict=True)]
+    return [rows + _doubt(budget) for rows in fewest]
 
 
 def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
@@ -344,6 +360,8 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
     if goodness is not None and goodness.rsquared_noise > _VISIBLE and not constant_alone(design):
         notes = (*notes, f"R-squared has noise with a standard deviation of {goodness.rsquared_noise:.2f}.")
     covers = "There are no standard errors: the subsets have too few rows to show how the fits vary."
+    if budget.models is None:
+        covers += f" Some {_needs(budget, len(release.coefficients))[1]:,.0f} rows would do."
     if prepared.flat_response:
         covers = "The response shows no variation beyond the privacy noise: there are no standard errors."
     elif len(release.log_errors):

@@ -304,6 +304,11 @@ def test_plot():
         ({"like": pd.DataFrame({"x": [1.0]}), "correlation": {}}, "correlation must be None where"),
         ({"like": {"x": "normal", "y": "normal"}}, "sigma must be None where like has the response 'y'"),
         ({"formula": 3}, "formula must be"),
+        (
+            {"formula": "np.log(cost) ~ x"},
+            "formula must be one whose response is a name alone where like lacks",
+        ),
+        ({"formula": "np.log(x) ~ x"}, r"sigma must be None where like has the response 'np.log\(x\)'"),
     ],
 )
 def test_what_is_refused(changes, message):

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 import warnings
 from dataclasses import replace
 
@@ -240,6 +241,22 @@ class TestGuarantee:
             dpstats.tukey_em(FORMULA, linear(200), eps=1, ledger=ledger, seed=1)
         assert caught.value.guarantee.eps == pytest.approx(0.22)
         assert ledger.remaining()[0] == pytest.approx(3 - caught.value.guarantee.eps)
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_refusal_names_a_number_of_rows_that_would_do(self, seed):
+        """Above the private count, near the threshold, too; and with so many rows there is a fit."""
+        with pytest.raises(dpstats.ReleaseFailed) as caught:
+            dpstats.tukey_em("y ~ x1", linear(1_700, columns=1), eps=1, seed=seed)
+        needs, count = (
+            int(n.replace(",", "")) for n in re.findall(r"(?:about|count is) ([\d,]+)", str(caught.value))
+        )
+        assert count < needs
+        fit = dpstats.tukey_em("y ~ x1", linear(needs + 500, columns=1), eps=1, seed=seed)
+        (enough,) = re.findall(r"Some ([\d,]+) rows would do", fit.covers)
+        fit = dpstats.tukey_em(
+            "y ~ x1", linear(int(enough.replace(",", "")) + 500, columns=1), eps=1, seed=seed
+        )
+        assert "no standard errors" not in fit.covers
 
     def test_failed_test_spends_everything(self):
         # 30 models cannot pass at this budget
