@@ -1,11 +1,13 @@
-"""`logit` where the rows are drawn from real tables, in which its model does not hold exactly.
+"""`logit` and `poisson` where the rows are drawn from real tables, in which no model holds exactly.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/glm/populations.py DATA [SETS [LABEL]]   (40; three minutes; writes
-populations.csv, in which rows of other labels are kept: `before` is commit 8dc73893)
+Run: OMP_NUM_THREADS=1 python benchmarks/glm/populations.py DATA [SETS [LABEL [MODEL]]]   (40, now, both; five
+minutes; writes populations.csv, in which rows of other labels and models are kept: `before` is commit
+8dc73893 for `logit`, edd51e19 for `poisson`)
 
 DATA as of ``benchmarks/real/study.py``. Of each table SETS times as many rows as it has, at most 20,000, are
 drawn with replacement and fitted at eps = 1. The truth is the fit without privacy on all rows. With
-`simulated` the answers of all rows were drawn from that fit before, so that the model holds.
+`simulated` the answers of all rows were drawn from that fit before, so that the model holds; counts with a
+variance of ``m + m^2`` (exponential factors).
 
 Columns: `determined`, the share of the coefficients with an interval; `held`, of these; `least`, the share of
 the coefficient where it is least among those that are determined in half of the sets, `of` its name, and
@@ -25,7 +27,7 @@ import dpstats
 
 PATH = Path(__file__).with_name("populations.csv")
 MOST = 20_000
-TABLES = [
+SHARES = [
     ("nlswork", "union", "age + ttl_exp + tenure + grade + not_smsa + south + race"),
     ("lalonde_cps", "re78 > 0", "age + educ + black + hisp + marr + nodeg + re74 + re75"),
     ("mothers_hours", "hours > 0", "kids + age + educ + nonmomi + black + hispan + samesex + multi2nd"),
@@ -53,10 +55,36 @@ TABLES = [
      " + doc_count"),
     ("gss_wages", "realrinc > 20000", "age + I(age**2) + prestg10 + childs + gender"),
 ]  # fmt: skip
+COUNTS = [
+    ("german_health", "docvis", "age + female + married + kids + hhninc + educ + self + outwork"),
+    ("vietnam_visits", "pharvis", "educ + sex + age + married + illness + injury + illdays + actdays"
+     " + insurance + lnhhexp"),
+    ("patents", "patents", "sales + capital + employment + randd + institutions + sp500 + competition"
+     " + year"),
+    ("pedestrians", "Count", "Sensor"),
+    ("batting", "RBI", "AB + H + X2B + X3B + HR + BB + SO + SB"),
+    ("package_checks", "imports", "suggests + depends + r_count + doc_count"),
+    ("hotel_rates", "booking_changes", "lead_time + stays_in_weekend_nights + stays_in_week_nights + adults"
+     " + children + is_repeated_guest"),
+    ("taxis", "passengers", "distance + fare"),
+    ("mothers_hours", "kids", "age + educ + nonmomi + black + hispan"),
+    ("vocabulary", "vocab", "age + I(age**2) + educ + year + gender + nativeBorn"),
+    ("gss_wages", "childs", "age + I(age**2) + prestg10 + gender"),
+]  # fmt: skip
+MODELS = {
+    "logit": (SHARES, sm.families.Binomial(), lambda g, mean: g.random(len(mean)) < mean),
+    "poisson": (
+        COUNTS,
+        sm.families.Poisson(),
+        lambda g, mean: g.poisson(mean * g.exponential(size=len(mean))),
+    ),
+}
 
 
-def answers(data, response):
-    """The response as 0 and 1: of two values the larger is 1."""
+def answers(data, model, response):
+    """Counts, or the response as 0 and 1: of two values the larger is 1."""
+    if model == "poisson":
+        return data[response] * 1.0
     name, _, least = response.partition(" > ")
     values = data[name]
     if least:
@@ -64,21 +92,22 @@ def answers(data, response):
     return (values == sorted(values.unique())[-1]) * 1.0
 
 
-def study(name, response, right, folder, sets, simulated):
+def study(model, name, response, right, folder, sets, simulated):
     data = pd.read_parquet(folder / f"{name}.parquet")
     data = data.astype({column: float for column in data.select_dtypes("bool")})
-    data["answer"], formula = answers(data, response), f"answer ~ {right}"
+    data["answer"], formula = answers(data, model, response), f"answer ~ {right}"
     y, X = patsy.dmatrices(formula, data, return_type="dataframe")
-    names, X, y = X.columns, X.to_numpy(), y.to_numpy()[:, 0]
-    family = sm.families.Binomial()
+    data, names = data.loc[X.index], X.columns
+    X, y = X.to_numpy(), y.iloc[:, 0].to_numpy()
+    _, family, draw = MODELS[model]
     everyone = sm.GLM(y, X, family=family).fit()
     if simulated:
-        y = (np.random.default_rng(5).random(len(y)) < everyone.fittedvalues) * 1.0
+        y = draw(np.random.default_rng(5), everyone.fittedvalues) * 1.0
         data["answer"], everyone = y, sm.GLM(y, X, family=family).fit(start_params=everyone.params)
     truth, n, found = everyone.params, min(len(data), MOST), []
     for seed in range(sets):
         rows = np.random.default_rng([seed, len(data)]).integers(len(data), size=n)
-        fit = dpstats.logit(formula, data.iloc[rows], eps=1, seed=seed)
+        fit = getattr(dpstats, model)(formula, data.iloc[rows], eps=1, seed=seed)
         plain = sm.GLM(y[rows], X[rows], family=family).fit(cov_type="HC0", start_params=truth)
         given, bse = fit.determined.to_numpy(), fit.bse.to_numpy()
         held = given & (np.abs(fit.params.to_numpy() - truth) < 1.96 * bse)
@@ -88,21 +117,25 @@ def study(name, response, right, folder, sets, simulated):
     shares = np.where(often, held.sum(axis=0) / np.maximum(given.sum(axis=0), 1), np.inf)
     least = int(shares.argmin())
     return {
-        "table": name, "simulated": simulated, "rows": n, "columns": len(truth) - 1, "sets": sets,
-        "determined": given.mean(), "held": held.sum() / given.sum(), "least": shares[least],
+        "model": model, "table": name, "simulated": simulated, "rows": n, "columns": len(truth) - 1,
+        "sets": sets, "determined": given.mean(), "held": held.sum() / given.sum(), "least": shares[least],
         "of": names[least], "plain": plain[:, least].mean(), "ratio": np.nanmedian(ratio),
     }  # fmt: skip
 
 
-def main(folder, sets, label):
+def main(folder, sets, label, models):
     warnings.simplefilter("ignore")
     rows = []
-    for simulated in (False, True):
-        for name, response, right in TABLES:
-            rows.append({"code": label} | study(name, response, right, folder, sets, simulated))
-            print(*rows[-1].values(), flush=True)
+    for model in models:
+        for simulated in (False, True):
+            for table in MODELS[model][0]:
+                rows.append({"code": label} | study(model, *table, folder, sets, simulated))
+                print(*rows[-1].values(), flush=True)
     found = pd.DataFrame(rows).round(3)
-    kept = [old[old["code"] != label] for old in [pd.read_csv(PATH)]] if PATH.exists() else []
+    kept = []
+    if PATH.exists():
+        old = pd.read_csv(PATH)
+        kept = [old[(old["code"] != label) | ~old["model"].isin(models)]]
     pd.concat([*kept, found]).to_csv(PATH, index=False)
 
 
@@ -111,4 +144,5 @@ if __name__ == "__main__":
         Path(sys.argv[1]),
         int(sys.argv[2]) if len(sys.argv) > 2 else 40,
         sys.argv[3] if len(sys.argv) > 3 else "now",
+        sys.argv[4:5] or list(MODELS),
     )

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from scipy.special import chdtri
 
 from dpstats._types import Array, Floats
 from dpstats.errors import ReleaseFailed
@@ -26,12 +25,14 @@ from dpstats.linear.glm_budget import (
     deviance_ceilings,
     weight_ceilings,
 )
-from dpstats.linear.glm_release import GLMRelease
+from dpstats.linear.glm_release import GLMRelease, still_moving
 from dpstats.linear.glm_scores import (
+    COUNTED,
     FARTHER,
     Parts,
     release_deviances,
     release_excess,
+    release_far_rows,
     release_information,
     release_model_variance,
     release_outer,
@@ -65,9 +66,6 @@ _EQUAL, _SMALL, _FAR = 0.5, 0.2, 30.0
 widest clip."""
 _COUNT_CLIP = 4.0
 """The clip of counts on the way to a start, in units of their typical size."""
-_ALARM, _MOVES = 1e-4, 0.1
-"""Rounds are not settled where noise explains their later scores with at most this probability, and these
-lead so far: in shares of the sampling variance, by direction."""
 _DOUBT, _DOUBT_OF_COUNTS = 2.5, 3.0
 """So many times the expected square of its noise is taken off the square of a step to a start."""
 _BELOW = 10
@@ -90,6 +88,8 @@ _CUT_NOISE, _CUTS = 0.08, (9.0, 64.0)
 _LEAST_DISPERSION = 0.25
 _LEAST_TRACE = 0.5
 """The least mean eigenvalue of the information in the dispersion that tells how skewed counts are."""
+_FAR_CLIP = 0.5
+"""Where the parts of rows of counts that have less weight are limited, in clips."""
 _ONWARD = 0.25
 """Averaged rounds leave about so much of their way where the information about shares falls."""
 _LEAST_LEFT = 0.01
@@ -129,20 +129,6 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
     for t in range(budget.first):
         walk.step(t)
     return walk.finish_units() if isinstance(blocks, UnitBlocks) else walk.finish()
-
-
-def _unsettled(scores: Floats, noise: float, divisor: Floats, dispersion: float) -> bool:
-    """Whether the later half of the averaged rounds' scores, (rounds, q), leads on from the estimate.
-
-    Where that has arrived, a score is noise, less that of the estimate before, averaged over rounds so far.
-    """
-    rounds, q = scores.shape
-    later = rounds // 2
-    before = np.tri(rounds, rounds, -1) / np.maximum(np.arange(rounds), 1)[:, None]
-    left = np.sum(np.mean((np.eye(rounds) - before)[later:], axis=0) ** 2)
-    mean = scores[later:].mean(axis=0)
-    leads = mean @ np.linalg.solve(divisor, mean)
-    return bool(mean @ mean > chdtri(q, _ALARM) * noise**2 * left and leads > _MOVES * dispersion * q)
 
 
 class _Walk:
@@ -287,9 +273,8 @@ class _Walk:
         if mus["end"]:
             end = release_information(self._rows, u, parts, mus["end"], rng) / n
             seen = Seen.alone(end, radius2 / mus["end"] / n)
-        model, outer, model_noise, outer_noise, cut, excess = None, None, 0.0, 0.0, 0.0, None
-        if mus["excess"]:
-            excess = release_excess(self._rows, u, parts, mus["excess"], rng) / n
+        model, outer, model_noise, outer_noise, cut = None, None, 0.0, 0.0, 0.0
+        unlike = self._unlike(u, parts)
         if mus["variance"]:
             model = release_model_variance(self._rows, u, parts, mus["variance"], rng) / n
             model_noise = min(radius2, clip.norm**2) / mus["variance"] / n
@@ -303,6 +288,7 @@ class _Walk:
             cut = clip.squares(math.sqrt(square))
         return GLMRelease(
             **self._summaries(u, parts, dispersion),
+            **unlike,
             start=start,
             coefficients=u,
             seen=seen,
@@ -319,12 +305,26 @@ class _Walk:
             outer=outer,
             outer_noise=outer_noise,
             cut=cut,
-            excess=excess,
-            excess_noise=(FARTHER - 1) * clip.norm / max(mus["excess"], 1e-300) / n,
             square=q * dispersion,
             beyond=self._beyond,
-            unsettled=_unsettled(n * np.array(scores), clip.norm / mus["rounds"], n * divisor, dispersion),
+            unsettled=still_moving(n * np.array(scores), clip.norm / mus["rounds"], n * divisor, dispersion),
         )
+
+    def _unlike(self, u: Floats, parts: Parts) -> dict[str, Any]:
+        """What is released of rows that need not follow the model of the others."""
+        q, n, mu = self._q, self._count, self._budget.mus["excess"]
+        if not self._budget.family.counts:
+            excess = release_excess(self._rows, u, parts, mu, self._rng) / n
+            return {"excess": excess, "excess_noise": (FARTHER - 1) * parts.clip / mu / n}
+        near = replace(parts, clip=_FAR_CLIP * parts.clip)
+        excess, rows = release_far_rows(self._rows, u, near, mu, self._rng)
+        noise = math.hypot(1, COUNTED) / mu / n
+        share = max(rows / n, noise / COUNTED)
+        # their sampling, and what the noise of the coefficients does to them
+        sampling = share * min(near.clip**2, parts.radius2 * parts.dispersion) / q / n
+        moved = min(share * parts.radius2 / q, 1.0) * parts.clip / self._budget.mus["rounds"] / n
+        rest = sampling + moved**2 / self._budget.averaged
+        return {"excess": excess / n, "excess_noise": noise * near.clip, "excess_rest": rest}
 
     def _leave(self, found: Turned, noise: float) -> tuple[Floats, float]:
         """Without rare rows, which would hide other coefficients: what is left of a matrix, and its noise."""

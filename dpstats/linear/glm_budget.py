@@ -66,7 +66,7 @@ _SHARES = {
     "weights": 0.015,
 }
 """Shares of ``mu^2``; the whitening stages have theirs."""
-_COUNT_SHARES = _SHARES | {"hessian": 0.04, "rounds": 0.30, "excess": 0.0, "end": 0.07, "outer": 0.03}
+_COUNT_SHARES = _SHARES | {"hessian": 0.04, "rounds": 0.30, "end": 0.07, "outer": 0.03}
 _COUNT_SHARES["rare events"] = 0.02
 """Of counts, whose information moves with the coefficients, and whose rare events have long parts."""
 _UNIT_SHARES = _SHARES | {
@@ -163,6 +163,7 @@ def glm_budget(
             Step(f"information {t}", f"information, first round {t + 1}", s["informations"] * part),
         )
     ]
+    of_far_rows = "scores of rows far out" if family.counts and not units else "what the limits cut"
     robust, for_errors = cov_type != "nonrobust", "information for the standard errors"
     # of counts that of rare events: with few events outer products are cut
     of_model = s["rare events"] * (not units) if robust else s["outer"] * (not family.counts)
@@ -179,7 +180,7 @@ def glm_budget(
         Step("hessian", "information, averaged rounds" if "end" in s else for_errors, s["hessian"]),
         Step("rounds", "scores, averaged rounds", s["rounds"], averaged),
         *([] if not units else [Step("spread", "mean square of the residuals", s["spread"])]),
-        Step("excess", "what the limits cut", s["excess"]),
+        Step("excess", of_far_rows, s["excess"]),
         Step("end", for_errors, s.get("end", 0.0)),
         Step("outer", "outer products for the standard errors", s["outer"] * robust),
         Step("variance", "variance of the scores by the model", of_model),

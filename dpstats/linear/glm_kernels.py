@@ -21,6 +21,7 @@ __all__ = [
     "answers",
     "deviances",
     "excess",
+    "far_rows",
     "information",
     "part_gram",
     "part_octaves",
@@ -199,6 +200,29 @@ def excess(V, R, u, top, clip, radius2, times, units, total):
                 factor *= units
                 for a in range(u.size):
                     part[a] += np.rint(factor * V[i, a])
+        for a in range(part.size):
+            total[0, a], total[1, a] = carried(total[0, a], total[1, a], part[a])
+
+
+@kernel
+def far_rows(V, R, u, top, clip, radius2, dispersion, count, units, total):
+    """``total += sum_i (p_i, count)``, (2, k + 1), ``p`` a row's part of the score, over rows of counts that
+    have less weight; rounded as in :func:`score`, with ``units sqrt(clip^2 + count^2) <= 2^42``."""
+    part = np.empty(1 + u.size)
+    for start in range(0, len(V), TILE):
+        part[:] = 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            prefetch(V, i)
+            r, mean, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, True, top)
+            if not mean * norm2 > radius2:
+                continue
+            r, weight, _ = _part(r, mean, far, norm2, True, clip, radius2, dispersion)
+            factor = weight * r
+            if abs(factor) < np.inf and factor != 0.0:
+                factor *= units
+                for a in range(u.size):
+                    part[a] += np.rint(factor * V[i, a])
+            part[u.size] += np.rint(units * count)
         for a in range(part.size):
             total[0, a], total[1, a] = carried(total[0, a], total[1, a], part[a])
 

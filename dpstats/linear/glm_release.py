@@ -3,6 +3,9 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
+from scipy.special import chdtri
+
 from dpstats._types import Floats
 from dpstats.linear.clip import Clip
 from dpstats.linear.family import Start
@@ -10,7 +13,11 @@ from dpstats.linear.identify import Seen
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.rounds import Rounds
 
-__all__ = ["GLMRelease"]
+__all__ = ["GLMRelease", "still_moving"]
+
+_ALARM, _MOVES = 1e-4, 0.1
+"""Rounds are not settled where noise explains their later scores with at most this probability, and these
+lead so far: in shares of the sampling variance, by direction."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +53,12 @@ class GLMRelease:
     cut : float
         Mean of what the limit of these parts takes off their squares, and that of the rounds does not.
     excess : (q,) array or None
-        What limits of :math:`\sqrt 2` times the size add to the mean of the scores, at the end.
+        Of shares what limits of :math:`\sqrt 2` times the size add to the mean of the scores, at the end; of
+        counts what rows that have less weight have of it.
     excess_noise : float
         Standard deviation of the noise of an entry.
+    excess_rest : float
+        Variance that an entry of counts has besides where the model holds.
     first : Start
         First look at the response.
     exposure : float
@@ -108,7 +118,22 @@ class GLMRelease:
     cut: float = 0.0
     excess: Floats | None = None
     excess_noise: float = math.inf
+    excess_rest: float = 0.0
     unsettled: bool = False
     unit: float = 1.0
     rounds: Rounds | None = None
     size: float = 1.0
+
+
+def still_moving(scores: Floats, noise: float, divisor: Floats, dispersion: float) -> bool:
+    """Whether the later half of the averaged rounds' scores, (rounds, q), leads on from the estimate.
+
+    Where that has arrived, a score is noise, less that of the estimate before, averaged over rounds so far.
+    """
+    rounds, q = scores.shape
+    later = rounds // 2
+    before = np.tri(rounds, rounds, -1) / np.maximum(np.arange(rounds), 1)[:, None]
+    left = np.sum(np.mean((np.eye(rounds) - before)[later:], axis=0) ** 2)
+    mean = scores[later:].mean(axis=0)
+    leads = mean @ np.linalg.solve(divisor, mean)
+    return bool(mean @ mean > chdtri(q, _ALARM) * noise**2 * left and leads > _MOVES * dispersion * q)

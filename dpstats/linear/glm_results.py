@@ -36,10 +36,6 @@ _BELOW_OF_COUNTS = 0.5
 """For a bound on what rounds of counts leave eigenvalues are lowered by so many standard deviations."""
 _TURNED = 2.0
 """Standard deviations by which noise may turn a hidden direction towards a coefficient that is none of it."""
-_WEIGHTED = (
-    "Rows whose columns are far out have less weight. Where the model does not hold, coefficients and "
-    "intervals are about the rows so weighted."
-)
 _UNLIKE = (
     "Rows whose columns are far out have less weight. Where they do not follow the model of the others, "
     "intervals allow for what is seen of that, beyond the noise."
@@ -132,9 +128,9 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
     again = release.clip.again / count / np.trace(longest)
     taken = release.clip.bias**2 * shape
     if release.excess is not None:
-        sampling = _OF_FAR_ROWS * less / count
+        sampling = release.excess_rest if counts else _OF_FAR_ROWS * less / count
         released = release.excess, release.excess_noise**2 + sampling
-        taken = with_unlike_rows(taken, inverse @ whitening.W.T, whitening.W.T, *released)
+        taken = with_unlike_rows(taken, inverse @ whitening.W.T, whitening.W.T, *released, counts=counts)
     lost = inverse @ (taken + again * longest) @ inverse
     spread = vectors @ (kept[:, None] * scores * kept / count + noise) @ vectors.T
     undo = np.linalg.inv(release.turn)
@@ -295,7 +291,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         limit = f"A row's part of the score is limited to {times:.3g} times its typical size."
         notes.append(limit + release.clip.unseen_of())
     if release.rounds is None and not constant_alone(design):
-        notes.append(_WEIGHTED if release.excess is None else _UNLIKE)
+        notes.append(_UNLIKE)
     released = {
         "n": prepared.count,
         "rounds": budget.first + release.averaged + (0 if release.rounds is None else sum(LEAD)),

@@ -27,10 +27,12 @@ from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
 
 __all__ = [
+    "COUNTED",
     "FARTHER",
     "Parts",
     "release_deviances",
     "release_excess",
+    "release_far_rows",
     "release_information",
     "release_model_variance",
     "release_outer",
@@ -43,6 +45,8 @@ __all__ = [
 
 FARTHER = math.sqrt(2)
 """How many times as large limits are for :func:`release_excess`."""
+COUNTED = 0.25
+"""What a row adds to the number of rows of :func:`release_far_rows`, in clips."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,31 @@ def release_excess(rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rn
 
     total = sum_bounded(rows, (len(u),), units, update)
     return gaussian(total, (1 + SUMMATION) * norm, mu, rng)
+
+
+def release_far_rows(
+    rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng: Randomness
+) -> tuple[Floats, float]:
+    r"""Release the part of the score of counts, (q,), of rows that have less weight, and how many these are.
+
+    These are the rows with :math:`m_i |v_i|^2 > R^2`; where they follow the model of the others, their part
+    has about the mean 0. Its noise has the standard deviation ``1.03 C / mu``, that of their number
+    ``4.1 / mu``.
+
+    Notes
+    -----
+    **Privacy.** A record adds or removes one vector: its part of the score, of norm at most ``C``, beside
+    ``C / 4``, or nothing: ``mu``-GDP under add-remove. Argument: ``docs/privacy/poisson.md``.
+    """
+    count, q = COUNTED * parts.clip, len(u)
+    norm = math.hypot(parts.clip, count)
+    units = units_of(norm)
+
+    def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
+        kernels.far_rows(V, R, u, *parts.limits[1:], count, units, state)
+
+    total = gaussian(sum_bounded(rows, (q + 1,), units, update), (1 + SUMMATION) * norm, mu, rng)
+    return total[:q], float(total[q]) / count
 
 
 def release_information(

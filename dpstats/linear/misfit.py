@@ -32,9 +32,9 @@ _REACHES, _AT_LEAST = 2.5, 2.0
 since less is not seen."""
 _MORE = 2.0
 """What is seen of units of many rows counts so many times: of all rows beyond twice as many nothing is."""
-_TIMES, _TOGETHER, _ALONE = 3.0, 1.5, 2.0
-"""What wider limits are seen to add counts so many times, if that is more than noise by so many standard
-deviations of its mean square: of all entries, and along a coefficient alone."""
+_TIMES, _TOGETHER, _ALONE = (3.0, 4.0), (1.5, 2.0), (2.0, 2.5)
+"""What is seen of rows far out counts so many times, of shares and of counts, if that is more than noise by
+so many standard deviations of its mean square: of all entries, and along a coefficient alone."""
 _WEIGHTED = 10.0
 """Weights of rows longer than a radius take off so much of a misfit over what they leave, over the square of
 the radius a column: about what they do where a log-normal column has no effect far out."""
@@ -121,14 +121,16 @@ def of_large_units(contrast: Floats, noise: float, rest: float, sampling: Floats
     return _MORE**2 * seen_moment(g, noise2), square > noise2 + _SEEN * sd
 
 
-def with_unlike_rows(cut: Floats, along: Floats, apart: Floats, excess: Floats, noise2: float) -> Floats:
+def with_unlike_rows(
+    cut: Floats, along: Floats, apart: Floats, excess: Floats, noise2: float, *, counts: bool = False
+) -> Floats:
     r"""A bound on the second moment of what weights take off the mean score, (q, q), where rows far out need
     not follow the model of the others.
 
-    Where they do, what larger limits add has the mean 0. What it is seen to be counts three times: along
-    itself, and along each coefficient alone, as of one column with rows far out. The fit in which all rows
-    count alike was 1.2 to 4 times as far away on real tables as limits of :math:`\sqrt 2` times the size lead
-    (``benchmarks/glm/README.md``).
+    Where they do, what is released of them has the mean 0. What it is seen to be counts three times, of
+    counts four times: along itself, and along each coefficient alone, as of one column with rows far out. The
+    fit in which all rows count alike was 1.2 to 4 times as far away on real tables as what is released leads,
+    of counts 1.5 to 7 times (``benchmarks/glm/README.md``).
 
     Parameters
     ----------
@@ -139,9 +141,10 @@ def with_unlike_rows(cut: Floats, along: Floats, apart: Floats, excess: Floats, 
     apart : (q, k) array
         For each the score that moves it and, for its size, others the least.
     excess : (q,) array
-        Released mean of what the larger limits add.
+        Released mean of what larger limits add, or of counts of the parts of rows that have less weight.
     noise2 : float
         Variance of an entry.
+    counts : bool
 
     Examples
     --------
@@ -153,12 +156,13 @@ def with_unlike_rows(cut: Floats, along: Floats, apart: Floats, excess: Floats, 
     array([[1., 0.],
            [0., 1.]])
     """
-    seen = seen_moment(excess, noise2, _TOGETHER)
-    bound = raised(cut, _TIMES**2 * seen, excess) if seen.any() else cut
+    times, together, one = _TIMES[counts], _TOGETHER[counts], _ALONE[counts]
+    seen = seen_moment(excess, noise2, together)
+    bound = raised(cut, times**2 * seen, excess) if seen.any() else cut
     for way, score in zip(along.T, apart.T, strict=True):
         size = float(np.linalg.norm(way))
-        alone = seen_moment(np.array([way @ excess / size]), noise2, _ALONE)
-        more = _TIMES**2 * size**2 * float(alone[0, 0]) - float(way @ bound @ way)
+        alone = seen_moment(np.array([way @ excess / size]), noise2, one)
+        more = times**2 * size**2 * float(alone[0, 0]) - float(way @ bound @ way)
         if more > 0:
             bound = bound + more / float(way @ score) ** 2 * np.outer(score, score)
     return bound

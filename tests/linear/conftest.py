@@ -27,6 +27,7 @@ def spent(monkeypatch):
     watch(_kernels, "clipped_gram", lambda a: a[6])
     watch(glm_kernels, "score", lambda a: a[5])
     watch(glm_kernels, "excess", lambda a: (a[6] - 1) * a[4])
+    watch(glm_kernels, "far_rows", lambda a: math.hypot(a[4], a[7]))
     watch(glm_kernels, "information", lambda a: min(a[6], a[5] ** 2) if a[8] else a[6])
     watch(glm_kernels, "part_gram", lambda a: a[8] ** 2)
     watch(glm_kernels, "part_octaves", lambda a: 1.0)

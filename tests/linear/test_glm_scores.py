@@ -136,6 +136,13 @@ def test_sums_are_those_of_bounded_terms(counts):
         excess = summed(glm_kernels.excess, (3,), CLIP, V, R, U, parts.top, CLIP, RADIUS2, 2.0)
         np.testing.assert_allclose(excess, added.sum(axis=0), atol=room)
         assert 0.9 * CLIP < np.linalg.norm(added, axis=1).max() <= CLIP * (1 + 1e-12)
+    if counts:
+        less, near = (0 < whole) & (whole < 1), CLIP / 2
+        f, _, r, *_ = slow(V, R, U, replace(parts, clip=near))
+        part = (f * r)[:, None] * np.where(less[:, None] & ((f * r)[:, None] != 0), V, 0.0)
+        far = summed(glm_kernels.far_rows, (4,), CLIP, V, R, U, *given(replace(parts, clip=near))[1:], 0.5)
+        np.testing.assert_allclose(far, [*part.sum(axis=0), 0.5 * less.sum()], atol=room)
+        assert 5 < less.sum() < len(V) and np.linalg.norm(part, axis=1).max() > 0.9 * near
     cut = p * np.minimum(1, CUT / np.maximum(np.linalg.norm(p, axis=1), 1e-300))[:, None]
     outer = summed(glm_kernels.part_gram, (3, 3), CUT**2, V, R, U, *given(parts), CUT)
     np.testing.assert_allclose(outer, cut.T @ cut, atol=room)
@@ -254,6 +261,12 @@ RELEASES = {
         lambda rows, parts, mu, rng: glm_scores.release_excess(rows, U, parts, mu, rng),
         (math.sqrt(2) - 1) * CLIP,
     ),
+    "far rows": (
+        lambda rows, parts, mu, rng: (
+            lambda far: np.append(far[0], CLIP / 4 * far[1])
+        )(glm_scores.release_far_rows(rows, U, parts, mu, rng)),
+        math.sqrt(17) / 4 * CLIP,
+    ),
     "outer": (lambda rows, parts, mu, rng: glm_scores.release_outer(rows, U, parts, CUT, mu, rng), CUT**2),
     "sizes": (
         lambda rows, parts, mu, rng: glm_scores.release_sizes(rows, U, parts, edges_about(1.0), mu, rng), 1.0,
@@ -309,8 +322,8 @@ def moves_by(name, monkeypatch, parts):
 @FAMILIES
 @pytest.mark.parametrize("name", RELEASES)
 def test_no_row_moves_a_release_by_more_than_its_noise_is_for(name, counts, monkeypatch):
-    if counts and name == "excess":
-        pytest.skip("of shares alone")
+    if name == ("excess" if counts else "far rows"):
+        pytest.skip("of the other family alone")
     if counts and name.endswith("by the model"):
         pytest.skip("for rows that come near the bound see test_centre.py")
     parts = COUNTS if counts else SHARES

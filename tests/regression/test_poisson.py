@@ -218,8 +218,8 @@ def test_other_responses_are_dropped():
 
 def test_the_table_says_how_many_rows_may_go_unseen():
     fit = dpstats.poisson("y ~ x", frame(5000), eps=1, seed=1)
-    assert any("typical size. Some 70 rows beyond that may go unseen" in note for note in fit.notes)
-    assert any("coefficients and intervals are about the rows so weighted" in note for note in fit.notes)
+    assert any("typical size. Some 80 rows beyond that may go unseen" in note for note in fit.notes)
+    assert any("intervals allow for what is seen of that" in note for note in fit.notes)
     assert "Rows whose response is not 0, 1, 2, ... are left out." in fit.notes
 
 
