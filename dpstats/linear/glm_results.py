@@ -10,12 +10,18 @@ from dpstats.linear.curvature import shrunken_to, visibly_more
 from dpstats.linear.few_events import few_events
 from dpstats.linear.glm_budget import LEAD, GLMBudget
 from dpstats.linear.glm_release import GLMRelease
-from dpstats.linear.identify import BELOW, HIDDEN, Seen, identify, undetermined
+from dpstats.linear.identify import BELOW, HIDDEN, identify, undetermined
 from dpstats.linear.misfit import with_unlike_rows
 from dpstats.linear.normal_columns import bent
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
-from dpstats.linear.results import Inference, constant_alone, left_out, moves_the_constant
+from dpstats.linear.results import (
+    Inference,
+    constant_alone,
+    left_out,
+    moves_the_constant,
+    repeated_in_words,
+)
 from dpstats.linear.rounds_inference import rounds_inference
 from dpstats.linear.spread import cut_shape, of_long_rows
 from dpstats.results.glm import GLMResults, Slopes
@@ -34,8 +40,6 @@ _SPARSE, _OUT = 0.05, 4.0
 so many times its scale."""
 _BELOW_OF_COUNTS = 0.5
 """For a bound on what rounds of counts leave eigenvalues are lowered by so many standard deviations."""
-_TURNED = 2.0
-"""Standard deviations by which noise may turn a hidden direction towards a coefficient that is none of it."""
 _UNLIKE = (
     "Rows whose columns are far out have less weight. Where they do not follow the model of the others, "
     "intervals allow for what is seen of that, beyond the noise."
@@ -178,20 +182,6 @@ def _goodness(release: GLMRelease, counts: bool, alone: bool) -> dict[str, float
     return found
 
 
-def _leaning(seen: Seen, hidden: Floats, back: Floats) -> Floats:
-    """The map back, (d, q), without what coefficients have of hidden directions by the noise of these alone.
-
-    At the end a level without events is hidden, and the noise of the information mixes its direction with
-    others that are well known.
-    """
-    values, error, vectors = seen.directions()
-    parts = back @ vectors
-    gaps = np.maximum(np.median(values) - values, error)
-    lengths = np.linalg.norm(back, axis=1)[:, None]
-    unclear = (seen.along(hidden) > 0) & (np.abs(parts) < _TURNED * (error / gaps) * lengths)
-    return np.asarray(np.where(unclear, 0.0, parts) @ vectors.T)
-
-
 def _far(budget: GLMBudget, prepared: Prepared, errors: Floats, root: Floats) -> Integers:
     """Columns along which the mean is known within a factor e at most: there nothing is linear.
 
@@ -238,7 +228,8 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     more, few = few_events(release, cov, bias, family, back)
     cov = cov + more
     at_end = family.counts and release.rounds is None
-    leaning = _leaning(release.seen, hidden, back) if at_end else back
+    leaning = release.seen.leaning(hidden, back) if at_end else back
+    repeated = [] if release.rounds else release.seen.repeated(hidden, back)
     root, hidden_root = back @ root_of(cov), leaning @ root_of(hidden)
     cov, hidden = back @ cov @ back.T, leaning @ hidden @ leaning.T
     lost, free = undetermined(cov, hidden) | few, prepared.gone.free
@@ -260,6 +251,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     if design.has_intercept:
         estimates[0] -= math.log(release.exposure)
     notes = list(left_out(design, prepared))
+    notes.extend(repeated_in_words(repeated, design))
     if few.any():
         notes.append(
             "The events of a level, or of one value of a column with two, are hardly more than their noise: "

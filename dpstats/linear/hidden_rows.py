@@ -169,7 +169,7 @@ def _without(found: Turned, rare: Rare, there: float, noise: float) -> Turned:
     told = _told_by(found, rare, noise)
     # (over the number of the rows that stay)
     before, gram = (
-        _less_known(left, rare, turn.T @ matrix @ turn / kept, _positive(turn.T @ rest @ turn / kept))
+        _less_known(left, rare, turn.T @ matrix @ turn / kept, turn.T @ rest @ turn / kept)
         for matrix, rest in (
             (whitening.gram, _without_told(whitening.gram, *told, whitening.spread)),
             (found.gram, _without_told(found.gram, *told, np.full(len(found.gram), math.sqrt(noise)))),
@@ -192,12 +192,6 @@ def _less_known(left: "Prepared", rare: Rare, all_rows: Floats, matrix: Floats) 
                 less -= (1 - math.sqrt(max(stays * then, 0.0) / now)) * normal @ normal.T
             matrix = less @ matrix @ less
     return matrix
-
-
-def _positive(matrix: Floats) -> Floats:
-    """Without what is below 0."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def _without_told(matrix: Floats, told: Sequence["_Told"], rest: Floats, spread: Floats) -> Floats:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats._types import Booleans, Floats
+from dpstats._types import Booleans, Floats, Integers
 from dpstats.mechanisms.whiten import Whitening
 
 __all__ = ["BELOW", "CERTAIN", "HIDDEN", "Seen", "identify", "undetermined"]
@@ -16,6 +16,13 @@ HIDDEN = 0.03
 BELOW, CERTAIN = 2.5, 3.0
 """How many standard deviations an eigenvalue may be below the released one: for a bound on what rounds leave,
 and for whether there is one at all."""
+_TURNED = 2.0
+"""Standard deviations by which noise may turn a hidden direction towards a coefficient that is none of it."""
+_NAMED, _SHARP = 2.5, 0.15
+"""From so many on a coefficient is named; where one is at most so much, in radians, the direction is seen well
+enough to tell whose it is."""
+_MUCH = 0.3
+"""There is much of a column by itself if it has so much of what directions have in the middle."""
 _SURE, _LEAST = 4.0, 0.35
 """For how far a round goes an eigenvalue counts as at least so many standard deviations of its noise, and as
 at least this share of what the whitening aims at: rounds that go too far do not settle."""
@@ -79,6 +86,64 @@ class Seen:
         """Directions, (q, k), whose eigenvalue may be as good as 0."""
         values, error, vectors = self.directions()
         return np.asarray(vectors[:, values - CERTAIN * error <= HIDDEN * aim])
+
+    def leaning(self, hidden: Floats, back: Floats) -> Floats:
+        """The map to coefficients, (d, q), without what these have of hidden directions by the noise of these
+        alone.
+
+        Where a level without events is hidden, noise mixes its direction with others that are well known: a
+        coefficient leans on it as far as that is more than two standard deviations of the mixing.
+
+        Parameters
+        ----------
+        hidden : (q, q) array
+            From :func:`identify`.
+        back : (d, q) array
+
+        Examples
+        --------
+        >>> seen = Seen.alone(np.diag([0.0, 1.0]), 0.05)
+        >>> seen.leaning(np.diag([9.0, 0.0]), np.array([[1.0, 0.3], [0.08, 1.0]])).round(2)
+        array([[1. , 0.3],
+               [0. , 1. ]])
+        """
+        vectors, parts, mixed = self._leans(back)
+        unclear = (self.along(hidden) > 0) & (np.abs(parts) < _TURNED * mixed)
+        return np.asarray(np.where(unclear, 0.0, parts) @ vectors.T)
+
+    def repeated(self, hidden: Floats, back: Floats) -> list[Integers]:
+        """Coefficients, two or more, of which one nearly repeats the others: for each hidden direction that
+        is seen well, those that lean on it, if there is much of each by itself (rare levels hide directions
+        of their own).
+
+        Parameters
+        ----------
+        hidden, back
+            As of :meth:`leaning`.
+
+        Examples
+        --------
+        >>> turn = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2)
+        >>> seen = Seen.alone(turn @ np.diag([1.0, 0.0]) @ turn, 0.01)
+        >>> seen.repeated(turn @ np.diag([0.0, 9.0]) @ turn, np.eye(2))
+        [array([0, 1])]
+        """
+        _, parts, mixed = self._leans(back)
+        alone, ways = np.linalg.pinv(back), np.linalg.norm(back, axis=1)
+        there = np.einsum("ij,ik,kj->j", alone, self.gram, alone)
+        much = there > _MUCH * np.median(np.diagonal(self.gram)) * np.sum(alone**2, axis=0)
+        lean = (np.abs(parts) >= _NAMED * mixed) & (ways > 0)[:, None]
+        seen = mixed[np.argmax(ways)] <= _SHARP * np.max(ways)
+        dark = (
+            (self.along(hidden) > 0) & seen & (lean.sum(axis=0) > 1) & ~np.any(lean & ~much[:, None], axis=0)
+        )
+        return [np.flatnonzero(lean[:, e]) for e in np.flatnonzero(dark)]
+
+    def _leans(self, back: Floats) -> tuple[Floats, Floats, Floats]:
+        """Directions, what coefficients have of them, and the standard deviation of that by noise."""
+        values, error, vectors = self.directions()
+        turn = error / np.maximum(np.median(values) - values, error)
+        return vectors, back @ vectors, turn * np.linalg.norm(back, axis=1)[:, None]
 
     def along(self, matrix: Floats) -> Floats:
         """Of a symmetric matrix, the values along the directions, (q,)."""

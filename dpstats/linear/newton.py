@@ -381,7 +381,7 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
     more = inverse @ (taken - straight) @ inverse
     taken = with_seen(taken, solved.clip, (solved.excess, solved.excess_noise**2), solved.skew)
     lost = inverse @ taken @ inverse
-    bias, dark, worst = _bias(solved, moved, spread)
+    bias, dark, worst, seen = _bias(solved, moved, spread)
     cov = spread + lost + bias
     # whatever the error along what is hidden, nothing is known of it
     hidden = worst * dark + dark @ cov @ dark
@@ -399,7 +399,7 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
     )
     off = off and 2 * np.trace(more) > np.trace(cov)
     notes = (note, OFF_THE_LINE) if off else (note,)
-    return Inference(cov, lost + bias, float(np.sum(noise * A)), A, notes, corrected, hidden)
+    return Inference(cov, lost + bias, float(np.sum(noise * A)), A, notes, corrected, hidden, seen)
 
 
 def _propagated(P: Floats, A: Floats, burn: int, variances: Floats) -> tuple[Floats, Floats]:
@@ -418,9 +418,9 @@ def _propagated(P: Floats, A: Floats, burn: int, variances: Floats) -> tuple[Flo
     return noise, (sums[rounds] - sums[burn]) / averaged
 
 
-def _bias(solved: Solved, moved: Floats, spread: Floats) -> tuple[Floats, Floats, float]:
+def _bias(solved: Solved, moved: Floats, spread: Floats) -> tuple[Floats, Floats, float, Seen | None]:
     """What may be left of the start (:func:`~dpstats.linear.identify.identify`): a bound on its square, the
-    projection onto the directions without one, and what stands for their variance."""
+    projection onto the directions without one, what stands for their variance, and what shows them."""
     whitening = solved.prepared.whitening
     aim, variance = 1.0, max(whitening.sigma**2, solved.residual2) + solved.astray
     seen = Seen(solved.gram, solved.gram_noise, whitening.gram, whitening.spread)
@@ -444,4 +444,4 @@ def _bias(solved: Solved, moved: Floats, spread: Floats) -> tuple[Floats, Floats
     worst = variance / (HIDDEN * aim)
     # with a very wide clip noise takes the start farther than the bound, in doubles, follows
     lost = solved.binds or solved.astray > _LOST**2 * max(whitening.sigma**2, solved.residual2)
-    return bias, np.eye(len(moved)) if lost else hidden / worst, worst
+    return (bias, np.eye(len(moved)), worst, None) if lost else (bias, hidden / worst, worst, seen)

@@ -11,7 +11,7 @@ from dpstats._types import Floats, Integers
 from dpstats.formula.design import Design
 from dpstats.formula.units import WithinDesign
 from dpstats.linear.bootstrap import DRAWS, Corrected
-from dpstats.linear.identify import undetermined
+from dpstats.linear.identify import Seen, undetermined
 from dpstats.linear.misfit import OFF_THE_LINE
 from dpstats.linear.prepare import Prepared
 from dpstats.privacy.guarantee import Guarantee
@@ -28,6 +28,7 @@ __all__ = [
     "moves_the_constant",
     "r_squared",
     "regression_results",
+    "repeated_in_words",
 ]
 
 _VARIED, _ACCOUNTED = 0.2, (0.15, 25.0)
@@ -74,6 +75,10 @@ class Inference:
     notes : tuple of str
     corrected : Corrected or None
         Estimates of the parametric bootstrap, if it was asked for.
+    hidden : (q, q) array
+        What directions without a bound add.
+    seen : Seen or None
+        By which they are hidden; None if that does not tell columns.
     """
 
     cov: Floats
@@ -83,6 +88,7 @@ class Inference:
     notes: tuple[str, ...]
     corrected: Corrected | None
     hidden: Floats
+    seen: Seen | None = None
 
 
 def regression_results(
@@ -145,6 +151,8 @@ def regression_results(
         bias, bias_root = back @ inference.bias @ back.T, back @ root_of(inference.bias)
         hidden = back @ inference.hidden @ back.T
         lost = undetermined(cov, hidden)
+        if inference.seen is not None:
+            notes += repeated_in_words(inference.seen.repeated(inference.hidden, back), design)
         gone = np.zeros(len(lost), bool)
         gone[:1] = moves_the_constant(design, prepared)
         if variance is not None:
@@ -206,6 +214,20 @@ def regression_results(
         root=root,
         bias_root=bias_root,
     )
+
+
+def repeated_in_words(found: Sequence[Integers], design: Design | WithinDesign) -> list[str]:
+    """A note for columns that repeat each other (:meth:`~dpstats.linear.identify.Seen.repeated`), but of one
+    term alone, as the columns of a factor of which a level has no rows: none of these can be left out."""
+    names, terms = design.column_names, np.zeros(len(design.column_names), int)
+    for k, part in enumerate(design.term_slices.values()):
+        terms[part] = k
+    those = [f for f in found if len(np.unique(terms[f[f >= int(design.has_intercept)]])) > 1]
+    return [
+        f"One of these nearly repeats the others: {listed([names[j] for j in f], 6)}. That hides what is not "
+        "determined; leave one out."
+        for f in those
+    ]
 
 
 def constant_alone(design: Design | WithinDesign) -> bool:

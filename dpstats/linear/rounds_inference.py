@@ -113,4 +113,5 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
         whole = (turn.T * within) @ turn * count
         simulated = bootstrap(rounds.coefficients, whole, 0.0, drawn, response)
         corrected = replace(simulated, cov=simulated.cov + lost + bias)
-    return Inference(cov, lost + bias, float(np.diagonal(noise) @ values), A, notes, corrected, hidden)
+    told = None if rounds.swings or rounds.metric is not None else seen
+    return Inference(cov, lost + bias, float(np.diagonal(noise) @ values), A, notes, corrected, hidden, told)

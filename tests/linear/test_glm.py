@@ -224,9 +224,9 @@ def test_noise_of_a_hidden_direction_hides_no_other():
     seen = Seen.alone(np.diag([1.0, 0.9, 0.0]), 0.05)
     hidden = np.diag([0.0, 0.0, 7.0])
     back = np.array([[1.0, 0.0, 0.05], [0.0, 1.0, 0.5], [0.0, 0.0, 1.0], [0.3, 0.3, 0.0]])
-    got = glm_results._leaning(seen, hidden, back)
+    got = seen.leaning(hidden, back)
     np.testing.assert_allclose(got, np.where(back == 0.05, 0.0, back), atol=1e-12)
-    np.testing.assert_allclose(glm_results._leaning(seen, 0 * hidden, back), back, atol=1e-12)
+    np.testing.assert_allclose(seen.leaning(0 * hidden, back), back, atol=1e-12)
 
 
 def test_squares_that_are_cut_are_those_of_rare_events_first(release):

@@ -150,3 +150,18 @@ def test_the_standard_deviations_are_those_of_the_noise():
         values.append(v)
         stated.append(sd)
     np.testing.assert_allclose(np.mean(stated, axis=0), np.std(values, axis=0), rtol=0.09)
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.2])
+def test_columns_of_few_rows_repeat_no_other(noise):
+    """Noise mixes the directions of two rare dummies, which are apart; of two columns that repeat each other
+    each has rows enough. Where noise turns directions by more than .15 none is told."""
+    turn = np.array([[1.0, 1.0], [1.0, -1.0]]) / math.sqrt(2)
+    rare, alike, mixed = np.diag([1e-3, 2e-3, 1.0, 1.0, 1.0]), np.eye(5), np.eye(5)
+    alike[:2, :2] = turn @ np.diag([2.0, 0.0]) @ turn
+    mixed[:2, :2] = turn
+    for gram, want in ((mixed @ rare @ mixed, []), (alike, [[0, 1]] if noise < 0.15 else [])):
+        shows = Seen.alone(gram, noise)
+        dark = shows.hidden(1.0)
+        found = shows.repeated(9 * dark @ dark.T, np.eye(5))
+        assert [list(those) for those in found] == want

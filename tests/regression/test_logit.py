@@ -263,3 +263,17 @@ def test_robust_standard_errors_of_few_events_are_not_less_than_the_models():
         ]
         ratios.append(fits[0] / fits[1])
     assert np.all(np.median(ratios, axis=0) > 0.95) and np.all(np.median(ratios, axis=0) < 1.1)
+
+
+def test_columns_that_repeat_each_other_are_named():
+    """Both sexes beside a constant; and none without one of them."""
+    n, rng = 20_000, np.random.default_rng(0)
+    male, x = (rng.random(n) < 0.5) * 1.0, rng.standard_normal(n)
+    y = (rng.random(n) < 1 / (1 + np.exp(-0.5 * male - x))) * 1.0
+    frame = pd.DataFrame({"male": male, "female": 1 - male, "x": x, "y": y})
+    for seed in range(5):
+        fit = dpstats.logit("y ~ male + female + x", frame, eps=1, seed=seed)
+        assert not fit.determined[:3].any()
+        assert any("repeats the others: Intercept, male, female. That hides" in note for note in fit.notes)
+        fewer = dpstats.logit("y ~ male + x", frame, eps=1, seed=seed)
+        assert not any("repeats" in note for note in fewer.notes)

@@ -398,3 +398,17 @@ def test_with_many_rows_and_next_to_no_noise_it_is_that_of_statsmodels(seed):
     np.testing.assert_allclose(fit.bse, exact.bse, rtol=0.02)
     np.testing.assert_allclose(fit.params, exact.params, atol=0.2 * exact.bse.max())
     assert fit.rsquared == pytest.approx(exact.rsquared, abs=0.003)
+
+
+def test_columns_that_repeat_each_other_are_named():
+    """Both sexes beside a constant; and none without one of them."""
+    n, rng = 20_000, np.random.default_rng(0)
+    male, x = (rng.random(n) < 0.5) * 1.0, rng.standard_normal(n)
+    y = 0.5 * male + x + rng.standard_normal(n)
+    frame = pd.DataFrame({"male": male, "female": 1 - male, "x": x, "y": y})
+    for seed in range(5):
+        fit = dpstats.ols("y ~ male + female + x", frame, eps=1, seed=seed)
+        assert not fit.determined[:3].any()
+        assert any("repeats the others: Intercept, male, female. That hides" in note for note in fit.notes)
+        fewer = dpstats.ols("y ~ male + x", frame, eps=1, seed=seed)
+        assert not any("repeats" in note for note in fewer.notes)
