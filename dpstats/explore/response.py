@@ -14,6 +14,7 @@ from dpstats._types import Floats
 from dpstats._validation import allows, check, fail, is_finite
 from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
+from dpstats.errors import SchemaError
 from dpstats.explore.laws import Shares, described, standardized
 from dpstats.explore.lookalike import Lookalike
 from dpstats.formula.design import Design
@@ -27,8 +28,6 @@ _LARGE = 50_000
 _STEEPEST = 3.0
 _LARGEST = 30.0
 _STEPS = 50
-_NAMES = re.compile(r"[^\W\d]\w*\b(?!\s*[.(])")
-"""Names of columns in an expression, and not of functions."""
 
 
 @dataclass(frozen=True)
@@ -125,12 +124,15 @@ def made(
     frame = like.draw(_LARGE, rng)
     response = formula.partition("~")[0].strip()
     present = response in frame or not re.fullmatch(r"[^\W\d]\w*", response)
-    if present and (lacks := [name for name in _NAMES.findall(response) if name not in frame]):
-        allowed = f"one whose response is a name alone where like lacks the column {lacks[0]!r}"
-        fail("formula", formula, f"{allowed} and effects make the response")
     sigma, r2 = check("sigma", sigma, "positive", optional=True), _r2(r2)
     law = _law(errors)
     given = {"sigma": sigma, "r2": r2, "spread": spread}
+    if present and response not in frame:
+        try:
+            design_of(f"{response} ~ 1", frame, {})
+        except SchemaError as error:
+            allowed = "one whose response is a name alone where like lacks it and effects make it"
+            raise SchemaError(f"{error} (formula must be {allowed}.)") from None
     if present:
         for name, value in given.items():
             if value is not None:

@@ -76,8 +76,8 @@ def score_test(
     noise = (length / mus[key]) ** 2
     seen = np.array([[a, c / root], [c / root, b]])
     values, vectors = np.linalg.eigh(seen)
-    # raised no more than it must be, or the test would reject too seldom
-    values = np.maximum(values, -noise / 2)
+    # noise may have made them too small, and the test would reject too often
+    values = np.maximum(values + length**2 / mus[f"{key} outer"], 0.0)
     variance = (vectors * values) @ vectors.T + noise * np.eye(2)
     statistic = float(total @ np.linalg.solve(variance, total))
     return Outcome(name, statistic, 2, float(special.chdtrc(2, statistic)))

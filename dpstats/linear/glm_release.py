@@ -53,8 +53,8 @@ class GLMRelease:
     cut : float
         Mean of what the limit of these parts takes off their squares, and that of the rounds does not.
     excess : (q,) array or None
-        Of shares what limits of :math:`\sqrt 2` times the size add to the mean of the scores, at the end; of
-        counts what rows that have less weight have of it.
+        At the end, of the mean of the scores: of shares what limits of :math:`\sqrt 2` times the size add to
+        it, of counts the part of rows that have less weight.
     excess_noise : float
         Standard deviation of the noise of an entry.
     excess_rest : float

@@ -19,8 +19,8 @@ and for whether there is one at all."""
 _TURNED = 2.0
 """Standard deviations by which noise may turn a hidden direction towards a coefficient that is none of it."""
 _NAMED, _SHARP = 2.5, 0.15
-"""From so many on a coefficient is named; where one is at most so much, in radians, the direction is seen well
-enough to tell whose it is."""
+"""From so many on a coefficient is named; where one is at most so much, in radians, the direction is seen
+well enough to tell whose it is."""
 _MUCH = 0.3
 """There is much of a column by itself if it has so much of what directions have in the middle."""
 _SURE, _LEAST = 4.0, 0.35

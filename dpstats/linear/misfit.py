@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from scipy.special import chdtri
 
 from dpstats._types import Floats
 from dpstats.linear.scores import EXCESS_NOISE
@@ -32,9 +33,11 @@ _REACHES, _AT_LEAST = 2.5, 2.0
 since less is not seen."""
 _MORE = 2.0
 """What is seen of units of many rows counts so many times: of all rows beyond twice as many nothing is."""
-_TIMES, _TOGETHER, _ALONE = (3.0, 4.0), (1.5, 2.0), (2.0, 2.5)
+_TIMES, _TOGETHER, _ALONE = (3.0, 4.0), (1.5, 2.0), 2.0
 """What is seen of rows far out counts so many times, of shares and of counts, if that is more than noise by
-so many standard deviations of its mean square: of all entries, and along a coefficient alone."""
+so many standard deviations of its mean square: of all entries, and of shares along a coefficient alone."""
+_ALARMS = 0.05
+"""Of counts, which are noisier, noise is taken for more along any coefficient with this probability."""
 _WEIGHTED = 10.0
 """Weights of rows longer than a radius take off so much of a misfit over what they leave, over the square of
 the radius a column: about what they do where a log-normal column has no effect far out."""
@@ -128,9 +131,9 @@ def with_unlike_rows(
     not follow the model of the others.
 
     Where they do, what is released of them has the mean 0. What it is seen to be counts three times, of
-    counts four times: along itself, and along each coefficient alone, as of one column with rows far out. The
-    fit in which all rows count alike was 1.2 to 4 times as far away on real tables as what is released leads,
-    of counts 1.5 to 7 times (``benchmarks/glm/README.md``).
+    counts four times: along itself, and along each coefficient alone, as of one column with rows far out. On
+    real tables the fit in which all rows count alike was 1.2 to 4 times as far away as what is released
+    leads, of counts 2 to 7 times (``benchmarks/glm/README.md``).
 
     Parameters
     ----------
@@ -145,6 +148,7 @@ def with_unlike_rows(
     noise2 : float
         Variance of an entry.
     counts : bool
+        Whether responses are counts, and not shares.
 
     Examples
     --------
@@ -156,7 +160,9 @@ def with_unlike_rows(
     array([[1., 0.],
            [0., 1.]])
     """
-    times, together, one = _TIMES[counts], _TOGETHER[counts], _ALONE[counts]
+    times, together, one = _TIMES[counts], _TOGETHER[counts], _ALONE
+    if counts and along.size:
+        one = (float(chdtri(1, _ALARMS / along.shape[1])) - 1) / math.sqrt(2)
     seen = seen_moment(excess, noise2, together)
     bound = raised(cut, times**2 * seen, excess) if seen.any() else cut
     for way, score in zip(along.T, apart.T, strict=True):

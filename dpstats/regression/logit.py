@@ -75,8 +75,8 @@ def logit(
 
     and goes on in coordinates in which that information is about the number of rows. Four more rounds at
     one information matrix are averaged. The weights ``f`` limit rows whose columns are far out; they depend
-    on the columns alone, so that they bring no bias where the model holds. Where it does not, the estimate is
-    that of the weighted rows, and the interval is about it.
+    on the columns alone, so that they bring no bias where the model holds. Where it does not, intervals allow
+    for what is seen of that beyond the noise.
 
     %(gaussian steps)s
     Proof: ``docs/privacy/logit.md``.

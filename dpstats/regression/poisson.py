@@ -82,7 +82,7 @@ def poisson(
     counts are below 1e20, and exposures between 1e-30 and 1e30; where rows are few, exposures are best given
     in a unit in which they are about 1.
 
-    **Method.** That of :func:`dpstats.logit` with the mean ``exp(eta)``: five rounds of Newton's method from
+    **Method.** That of :func:`dpstats.logit` with the mean ``exp(eta)``: seven rounds of Newton's method from
     the constant alone, eight averaged ones. A row's part of the score is shortened to a norm that is chosen
     from released counts of the parts by size and sign: the noise that it takes against the bias that it may
     leave.
@@ -93,9 +93,10 @@ def poisson(
     **Standard errors** add up sampling, the noise of the rounds, a bound on what the rounds leave of their
     start, and an allowance for what the clip takes off: with it 95 % intervals hold on average over the tails
     that the released counts leave possible. A few rows very far out, which show in no count, may move an
-    interval off. Where the mean is not the model's, the estimate is that of the rows as they count, and the
-    interval is about it. Where noise hides a direction of the columns, a coefficient that mostly depends on
-    it is not determined (``n.d.`` in the table, NaN). There is no bootstrap, as for :func:`dpstats.logit`.
+    interval off. Rows whose mean is large and whose columns are far out count less; where the mean is not the
+    model's, intervals allow for what is seen of that beyond the noise. Where noise hides a direction of the
+    columns, a coefficient that mostly depends on it is not determined (``n.d.`` in the table, NaN). There is
+    no bootstrap, as for :func:`dpstats.logit`.
 
     Examples
     --------

@@ -310,7 +310,8 @@ def _plan(budget: _Budget, q: int, count: float | None) -> tuple[int, bool]:
     assert count is not None, "released wherever the number of subsets is not given"
     needs = _needs(budget, q)
     if count < needs[0]:
-        raise too_few("tukey_em", budget, count, f"{q} coefficients need", needs[0], "Fewer columns")
+        safe = needs[0] + _doubt(budget)
+        raise too_few("tukey_em", budget, count, f"{q} coefficients need", safe, "Fewer columns")
     errors = bool(budget.whiten and count >= needs[1])
     # at least so many rows, but for bad luck with the noise of the count
     low = count - _doubt(budget)
@@ -361,7 +362,8 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
         notes = (*notes, f"R-squared has noise with a standard deviation of {goodness.rsquared_noise:.2f}.")
     covers = "There are no standard errors: the subsets have too few rows to show how the fits vary."
     if budget.models is None:
-        covers += f" Some {_needs(budget, len(release.coefficients))[1]:,.0f} rows would do."
+        enough = _needs(budget, len(release.coefficients))[1] + _doubt(budget)
+        covers += f" Some {enough:,.0f} rows would do."
     if prepared.flat_response:
         covers = "The response shows no variation beyond the privacy noise: there are no standard errors."
     elif len(release.log_errors):

@@ -24,8 +24,8 @@
 #' columns a coefficient is not determined: `NA`, and a line below the table. Where columns separate the classes, estimates stay
 #' finite. With fewer than some hundred events at `eps = 1` the normal approximation of the intervals is rough; with
 #' some thousand rows of overdispersed counts the standard errors are mostly the bound on what the limit of a row's
-#' contribution takes off. Where the mean is not the model's, the estimate is that of the rows as they count, rows far out less, and
-#' the interval is about it.
+#' contribution takes off. Rows far out count less; where the mean is not the model's, intervals allow for
+#' what is seen of that beyond the noise.
 #'
 #' @return A fit of classes `"dpstats_glm"` and `"dpstats"`, see [dpstats-glm] and [dpstats-methods]; with `by`,
 #'   [a collection of fits][dpstats-groups]. An error of class `"dpstats_release_failed"` if there are too few rows, or

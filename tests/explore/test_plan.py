@@ -304,10 +304,6 @@ def test_plot():
         ({"like": pd.DataFrame({"x": [1.0]}), "correlation": {}}, "correlation must be None where"),
         ({"like": {"x": "normal", "y": "normal"}}, "sigma must be None where like has the response 'y'"),
         ({"formula": 3}, "formula must be"),
-        (
-            {"formula": "np.log(cost) ~ x"},
-            "formula must be one whose response is a name alone where like lacks",
-        ),
         ({"formula": "np.log(x) ~ x"}, r"sigma must be None where like has the response 'np.log\(x\)'"),
     ],
 )
@@ -317,6 +313,11 @@ def test_what_is_refused(changes, message):
 
 
 def test_formulas_that_do_not_fit():
+    with pytest.raises(SchemaError, match="'cost'.*formula must be one whose response is a name alone"):
+        plan("np.log(cost) ~ x", X, n=100, eps=1, **LINE)
+    costs = X | {"cost": ("lognormal", 1, 1)}
+    for response in ("I(cost / 1e3)", "np.minimum(cost, 5e3)"):
+        assert plan(f"{response} ~ x", costs, n=5_000, eps=2, **FEW).table.shape[0] == 2
     with pytest.raises(SchemaError, match="z"):
         plan("y ~ z", X, n=100, eps=1, **LINE)
     with pytest.raises(FormulaError):

@@ -245,7 +245,8 @@ def test_of_rows_that_do_not_follow_the_model_three_times_what_is_seen_counts():
 
 
 def test_of_counts_four_times_what_is_seen_counts():
-    """And where it is more than noise by two standard deviations, along a coefficient by two and a half."""
+    """Where it is more than noise by two standard deviations, or along a coefficient, with a probability of
+    5 % over all."""
     one, none, q = np.eye(2), np.zeros((2, 0)), 2
     far = np.array([3.0, -1.0])
     got, of_shares = (with_unlike_rows(0 * one, none, none, far, 0.5, counts=c) for c in (True, False))
@@ -253,10 +254,12 @@ def test_of_counts_four_times_what_is_seen_counts():
     for beyond in (1.99, 2.01):
         seen = np.sqrt([1 + beyond * math.sqrt(2 / q), 1 + beyond * math.sqrt(2 / q)])
         assert with_unlike_rows(0 * one, none, none, seen, 1.0, counts=True).any() == (beyond > 2)
-    for beyond in (2.49, 2.51):
-        seen = np.array([math.sqrt(1 + beyond * math.sqrt(2)), 0.0])
-        bound = with_unlike_rows(1e-9 * one, one[:, :1], one[:, :1], seen, 1.0, counts=True)
-        assert (bound[0, 0] > 1) == (beyond > 2.5)
+    for columns in (1, 2):
+        for times in (0.99, 1.01):
+            seen = np.array([math.sqrt(times * stats.chi2.isf(0.05 / columns, 1)), 0.0])
+            way = one[:, :columns]
+            bound = with_unlike_rows(1e-9 * one, way, way, seen, 1.0, counts=True)
+            assert (bound[0, 0] > 1) == (times > 1)
 
 
 def test_noise_is_seldom_taken_for_rows_that_do_not_follow_the_model():
