@@ -19,16 +19,17 @@ __all__ = ["LARGEST", "SizedLattice", "log_weights", "release_size", "scores", "
 LARGEST = 2.0**128
 """Without bounds an answer is this far from 0 at most: 3.4e38, the end of single precision."""
 _LEAST = 126
-"""The least size is 2^-126, with bounds below 1 so much less than these: 1e-38, where single precision ends."""
+"""The least size is 2^-126, 1e-38, the other end of single precision; with bounds below 1 it is so much less
+than these."""
 _NORMAL = -1022
 """Exponent of the smallest normal double."""
 _SIZES = np.arange(-80, 81, 4)
 """Exponents of the other sizes: 2^-80 to 2^80, about 1e-24 to 1e24, by factors of 16."""
-_LEAN = 0.2
+_LEAN = 0.25
 """By so much the log-weight of each of these is below that of the next smaller one, before scores."""
-_PRIOR = 50.0
-"""The least size weighs so many times as much as the next one. Where rows do not suffice the size is the least,
-with which nothing is lost, and in one draw of some hundreds larger than the values, with which they are 0."""
+_PRIOR = 100.0
+"""The least size weighs so many times as much as the next one. Where rows do not suffice it is drawn, which
+does no harm; larger sizes than values of about 1, which may be 0 on their lattices, have 3 draws in 10,000."""
 
 
 def sizes(largest: float = LARGEST) -> Integers:
@@ -46,7 +47,7 @@ def sizes(largest: float = LARGEST) -> Integers:
 
 
 def scores(x: Floats, exponents: Integers) -> Floats:
-    """Score of every size, for sorted data: minus the distance in rows from the median of the absolute values.
+    """Score of every size, for sorted data: minus its distance in rows from the median of absolute values.
 
     A size is scored for all values from it to the next one; the least for all below, the last for all above.
     """
@@ -83,10 +84,10 @@ def release_size(x: Floats, eps: float, rng: Randomness, largest: float = LARGES
 
     Notes
     -----
-    **Privacy.** Pure `eps`-DP, and `eps`-bounded-range, neighbours: one record added or removed. With ``G(t) =
-    #{abs(x) < t} - n/2`` the score of a size is minus the distance of 0 from ``[G(size), G(next size)]``. A
-    record more moves the count by 0 or 1 and `n/2` by 1/2, so ``G`` and the score move by at most 1/2, and the
-    draw is by ``exp(eps score)`` times weights that are public. Argument: ``docs/privacy/quantile.md``.
+    **Privacy.** Pure `eps`-DP, and `eps`-bounded-range, neighbours: one record added or removed. With ``G(t)
+    = #{abs(x) < t} - n/2`` the score of a size is minus the distance of 0 from ``[G(size), G(next size)]``.
+    A record more moves the count by 0 or 1 and `n/2` by 1/2, so ``G`` and the score move by at most 1/2, and
+    the draw is by ``exp(eps score)`` times weights that are public. Argument: ``docs/privacy/quantile.md``.
 
     Examples
     --------
