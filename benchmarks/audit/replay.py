@@ -16,7 +16,7 @@ import numpy as np
 from audit import tapes
 from audit.tapes import Tape
 from dpstats.mechanisms import deep_line as _deep_line
-from dpstats.mechanisms import exponential
+from dpstats.mechanisms import exponential, size
 from dpstats.mechanisms import smooth_release as _smooth
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_sensitivity import ROUNDING, SmoothNoise, enlarged, limited
@@ -367,6 +367,15 @@ class Replay(Tape):
             )
 
         return release
+
+    def _size(self, real):
+        def release_size(x, eps, rng, largest=size.LARGEST):
+            return self.step(
+                lambda: real(x, eps, rng, largest),
+                lambda output: _Choice(size.log_weights(x, size.sizes(largest), eps)),
+            )
+
+        return release_size
 
     def _choose(self, real):
         def choose(scores, width, eps, rng):

@@ -23,10 +23,12 @@ from dpstats.linear.clip import edges_about
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.whitened import Frame, Whitened
+from dpstats.location import median
 from dpstats.mechanisms import (
     _kernels,
     exponential,
     noise,
+    size,
     smooth_sensitivity,
     spread,
     standardize,
@@ -108,6 +110,14 @@ def _exponential_targets():
     half = property(lambda self: own.fget(self) / 2)
     yield Target("_rank_interval.RankInterval", _ADDED, _WIDTH, added, stepped(half_width, "eps", 1.0),
                  Broken("factor 2 dropped", ((RankInterval, "sensitivity", half),)))  # fmt: skip
+
+    def of_values(rows, rng):
+        return median.release_size(np.sort(rows[:, 0]), 1.0, rng)
+
+    counted = size.scores
+    doubled = ((size, "scores", lambda x, exponents: 2 * counted(x, exponents)),)
+    yield Target("size.release_size", _ADDED, _WIDTH, added, stepped(of_values, "eps", 1.0),
+                 Broken("scores twice as large", doubled))  # fmt: skip
 
 
 # -- laws of noise -----------------------------------------------------------------------------------------

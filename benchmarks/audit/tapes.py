@@ -20,9 +20,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from dpstats.linear import anchors, line_widths
-from dpstats.location import bounding_box, tukey_median
+from dpstats.location import bounding_box, median, tukey_median
 from dpstats.mechanisms import deep_point as _deep_point
-from dpstats.mechanisms import exponential, half_width, noise, ptr, standardize
+from dpstats.mechanisms import exponential, half_width, noise, ptr, size, standardize
 from dpstats.mechanisms._kernels import GRID_BITS, GRID_CELLS
 from dpstats.mechanisms.rank_interval import RankInterval
 from dpstats.mechanisms.smooth_sensitivity import ROUNDING
@@ -105,6 +105,7 @@ class Tape:
             (StudentNoise, "release", self._student(StudentNoise.release)),
             (standardize, "_descend", self._descend(standardize._descend)),
             (RankInterval, "release", self._interval(RankInterval.release)),
+            (median, "release_size", self._size(median.release_size)),
         ]
         self._patches += [
             (m, "discrete_laplace", self._discrete(m.discrete_laplace)) for m in (ptr, sub_lasso)
@@ -232,6 +233,17 @@ class Tape:
             return self.step(lambda: real(interval, x, centre, rng), log_likelihood)
 
         return release
+
+    def _size(self, real):
+        def release_size(x, eps, rng, largest=size.LARGEST):
+            def log_likelihood(output):
+                weights = size.log_weights(x, exponents, eps)
+                return float(weights[np.searchsorted(exponents, output)] - logsumexp(weights))
+
+            exponents = size.sizes(largest)
+            return self.step(lambda: real(x, eps, rng, largest), log_likelihood)
+
+        return release_size
 
     def _public(self, real):
         """A draw whose law depends on earlier outputs alone."""

@@ -29,7 +29,7 @@ _LEAN = 0.25
 """By so much the log-weight of each of these is below that of the next smaller one, before scores."""
 _PRIOR = 100.0
 """The least size weighs so many times as much as the next one. Where rows do not suffice it is drawn, which
-does no harm; larger sizes than values of about 1, which may be 0 on their lattices, have 3 draws in 10,000."""
+does no harm; sizes larger than values of about 1, which may be 0 on such lattices, have 3 draws in 10,000."""
 
 
 def sizes(largest: float = LARGEST) -> Integers:

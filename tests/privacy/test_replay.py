@@ -25,7 +25,17 @@ from dpstats.estimation import pipeline as _estimate
 from dpstats.formula import units as formula_units
 from dpstats.linear import deep_fit, loss
 from dpstats.linear import prepare as _prepare
-from dpstats.mechanisms import deep_line, exponential, halving, noise, rounds, spread, standardize, tukey
+from dpstats.mechanisms import (
+    deep_line,
+    exponential,
+    halving,
+    noise,
+    rounds,
+    size,
+    spread,
+    standardize,
+    tukey,
+)
 from dpstats.mechanisms import deep_point as _deep_point
 from dpstats.mechanisms import rank_interval as _rank_interval
 from dpstats.mechanisms.rng import Randomness
@@ -147,6 +157,7 @@ class Transcript:
                 "place",
                 lambda keys, ties, f, eps, low, high, rng: (eps, f, low, high),
             ),
+            (size, "release_size", lambda x, eps, rng, largest: (eps, largest)),
             (spread, "half_mass_spread", lambda x, eps, rng: eps),
             (spread, "typical_distance", lambda x, eps, rng: eps),
             (rounds, "choose", lambda scores, width, eps, rng: (len(scores), width, eps)),

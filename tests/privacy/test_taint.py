@@ -29,7 +29,7 @@ import dpstats
 from dpstats._estimators import ESTIMATORS
 from dpstats.formula.units import WithinDesign
 from dpstats.linear import deep_fit, loss, scores
-from dpstats.mechanisms import exponential, halving, noise, tukey
+from dpstats.mechanisms import exponential, halving, noise, size, tukey
 from dpstats.mechanisms.deep_line import deep_line
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.rounds import choose
@@ -79,8 +79,8 @@ def others(frame, rows_are_public):
 
 # wherever they are imported to; noise on numbers is a step of the tape already
 PRIMITIVES = (
-    choose, exponential.quantile, halving.place, half_mass_spread, typical_distance, noise.discrete_laplace,
-    deep_line, tukey.sample,
+    choose, exponential.quantile, halving.place, size.release_size, half_mass_spread, typical_distance,
+    noise.discrete_laplace, deep_line, tukey.sample,
 )  # fmt: skip
 
 
