@@ -1,5 +1,6 @@
-"""Coverage and width of the median's interval, and its rank error; writes median_coverage.csv and
-median_ranks.csv.
+"""Coverage and width of the median's interval, its rank error, and medians near 0.
+
+Writes median_coverage.csv, median_ranks.csv and median_near_zero.csv.
 
 Run: python benchmarks/depth_estimators/median_study.py  (about two minutes on one core)
 """
@@ -12,6 +13,8 @@ import pandas as pd
 from scipy.stats import binom
 
 import dpstats
+from dpstats.mechanisms import exponential
+from dpstats.mechanisms.rng import Randomness
 
 HERE = Path(__file__).parent
 RUNS = 1000
@@ -88,7 +91,27 @@ def ranks():
     return pd.DataFrame(rows)
 
 
+def near_zero():
+    """The estimate's error against the sample median, at the budget that it has beside an interval: on the
+    lattice of all doubles, and as it is released."""
+    rows = []
+    for plus in (0, 1000):
+        for n, eps in ((1000, 1.0), (2000, 0.5), (2000, 1.0), (5000, 1.0)):
+            g = np.random.default_rng(20221121)
+            errors = []
+            for run in range(RUNS):
+                x = g.normal(0.05, size=n) + plus
+                doubles = exponential.quantile(x, 0.5, 0.35 * eps, Randomness(run))
+                released = dpstats.median("x ~ 1", {"x": x}, eps=eps, seed=run).params["x"]
+                errors.append(np.array([doubles, released]) - np.median(x))
+            doubles, released = np.sqrt(np.mean(np.square(errors), axis=0))
+            rows.append({"plus": plus, "n": n, "eps": eps, "doubles": doubles, "size": released})
+            print(rows[-1], flush=True)
+    return pd.DataFrame(rows)
+
+
 if __name__ == "__main__":
     print(platform.platform(), platform.python_version(), np.__version__)
+    near_zero().to_csv(HERE / "median_near_zero.csv", index=False, float_format="%.4g")
     ranks().to_csv(HERE / "median_ranks.csv", index=False, float_format="%.4g")
     coverage().to_csv(HERE / "median_coverage.csv", index=False, float_format="%.4g")

@@ -502,6 +502,15 @@ def intervals_of_the_median():
     yield f"| {label} | {' | '.join(shown)} |"
 
 
+@measured("docs/privacy/quantile.md")
+def medians_near_0():
+    name = "depth_estimators/median_near_zero.csv"
+    for plus, label in ((0, "normal of mean .05"), (1000, "the same plus 1,000")):
+        for lattice, what in (("doubles", f"{label}: lattice of doubles"), ("size", "of the size")):
+            found = [f"{float(r[lattice]):.4f}".lstrip("0") for r in rows(name, plus=plus)]
+            yield f"| {what} | {' | '.join(found)} |"
+
+
 @measured("docs/privacy/median.md")
 def ranks_of_the_median():
     labels = {
