@@ -303,9 +303,8 @@ def _results(design: Design, budget: _Budget, release: _Release, *, title: str, 
         widths = np.array(release.half_widths)
         ends = np.array([np.maximum(estimates - widths, lo), np.minimum(estimates + widths, hi)])
         # the lattice has numbers much nearer to 0 than the rows can tell from it
-        estimates[(np.abs(estimates) < _NOTHING * (ends[1] - ends[0])) & (ends[0] <= 0) & (ends[1] >= 0)] = (
-            0.0
-        )
+        around_0 = (ends[0] <= 0) & (ends[1] >= 0)
+        estimates[around_0 & (np.abs(estimates) < _NOTHING * (ends[1] - ends[0]))] = 0.0
         # without ends the estimate may be any number
         lost = without_end(estimates, widths) if budget.bounds is None else np.zeros(len(widths), bool)
         estimates[lost] = ends[:, lost] = math.nan
