@@ -229,7 +229,9 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     cov = cov + more
     at_end = family.counts and release.rounds is None
     leaning = release.seen.leaning(hidden, back) if at_end else back
-    repeated = [] if release.rounds else release.seen.repeated(hidden, back)
+    turn = release.turn
+    seen = turn @ hidden @ turn.T, back @ np.linalg.inv(turn)
+    repeated = [] if release.rounds else release.seen.repeated(*seen)
     root, hidden_root = back @ root_of(cov), leaning @ root_of(hidden)
     cov, hidden = back @ cov @ back.T, leaning @ hidden @ leaning.T
     lost, free = undetermined(cov, hidden) | few, prepared.gone.free

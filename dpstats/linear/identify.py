@@ -107,9 +107,8 @@ class Seen:
         array([[1. , 0.3],
                [0. , 1. ]])
         """
-        vectors, parts, mixed = self._leans(back)
-        unclear = (self.along(hidden) > 0) & (np.abs(parts) < _TURNED * mixed)
-        return np.asarray(np.where(unclear, 0.0, parts) @ vectors.T)
+        vectors, parts, mixed, dark = self._leans(hidden, back)
+        return np.asarray(np.where(dark & (np.abs(parts) < _TURNED * mixed), 0.0, parts) @ vectors.T)
 
     def repeated(self, hidden: Floats, back: Floats) -> list[Integers]:
         """Coefficients, two or more, of which one nearly repeats the others: for each hidden direction that
@@ -128,22 +127,23 @@ class Seen:
         >>> seen.repeated(turn @ np.diag([0.0, 9.0]) @ turn, np.eye(2))
         [array([0, 1])]
         """
-        _, parts, mixed = self._leans(back)
+        _, parts, mixed, dark = self._leans(hidden, back)
         alone, ways = np.linalg.pinv(back), np.linalg.norm(back, axis=1)
         there = np.einsum("ij,ik,kj->j", alone, self.gram, alone)
         much = there > _MUCH * np.median(np.diagonal(self.gram)) * np.sum(alone**2, axis=0)
         lean = (np.abs(parts) >= _NAMED * mixed) & (ways > 0)[:, None]
         seen = mixed[np.argmax(ways)] <= _SHARP * np.max(ways)
-        dark = (
-            (self.along(hidden) > 0) & seen & (lean.sum(axis=0) > 1) & ~np.any(lean & ~much[:, None], axis=0)
-        )
+        dark = dark & seen & (lean.sum(axis=0) > 1) & ~np.any(lean & ~much[:, None], axis=0)
         return [np.flatnonzero(lean[:, e]) for e in np.flatnonzero(dark)]
 
-    def _leans(self, back: Floats) -> tuple[Floats, Floats, Floats]:
-        """Directions, what coefficients have of them, and the standard deviation of that by noise."""
+    def _leans(self, hidden: Floats, back: Floats) -> tuple[Floats, Floats, Floats, Booleans]:
+        """Directions, what coefficients have of them, the standard deviation of that by noise, and which are
+        hidden, rounding aside."""
         values, error, vectors = self.directions()
         turn = error / np.maximum(np.median(values) - values, error)
-        return vectors, back @ vectors, turn * np.linalg.norm(back, axis=1)[:, None]
+        along = self.along(hidden)
+        dark = along > 1e-9 * np.max(along, initial=0.0)
+        return vectors, back @ vectors, turn * np.linalg.norm(back, axis=1)[:, None], dark
 
     def along(self, matrix: Floats) -> Floats:
         """Of a symmetric matrix, the values along the directions, (q,)."""

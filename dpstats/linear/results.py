@@ -218,16 +218,21 @@ def regression_results(
 
 def repeated_in_words(found: Sequence[Integers], design: Design | WithinDesign) -> list[str]:
     """A note for columns that repeat each other (:meth:`~dpstats.linear.identify.Seen.repeated`), but of one
-    term alone, as the columns of a factor of which a level has no rows: none of these can be left out."""
+    term alone, as the columns of a factor of which a level has no rows, and of products, as of a level whose
+    rows are nearly all in one cell: none of these can be left out."""
     names, terms = design.column_names, np.zeros(len(design.column_names), int)
-    for k, part in enumerate(design.term_slices.values()):
-        terms[part] = k
-    those = [f for f in found if len(np.unique(terms[f[f >= int(design.has_intercept)]])) > 1]
-    return [
-        f"One of these nearly repeats the others: {listed([names[j] for j in f], 6)}. That hides what is not "
-        "determined; leave one out."
-        for f in those
-    ]
+    for k, (term, part) in enumerate(design.term_slices.items()):
+        terms[part] = -1 if ":" in term else k
+    first, notes = int(design.has_intercept), list[str]()
+    for columns in found:
+        of = np.unique(terms[columns[columns >= first]])
+        if len(of) > 1 and of[0] >= 0:
+            repeated = listed([names[j] for j in columns], 6)
+            notes.append(
+                f"One of these nearly repeats the others: {repeated}. That hides what is not determined; "
+                "leave one out."
+            )
+    return notes
 
 
 def constant_alone(design: Design | WithinDesign) -> bool:
