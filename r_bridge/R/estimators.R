@@ -297,11 +297,11 @@ dp_noisy_stats <- function(formula, data, eps, bounds = NULL, levels = NULL, by 
 #' @inheritParams dp_ols
 #' @param formula `income ~ 1`; the left side may be transformed, as in `log(income) ~ 1`.
 #' @param delta Used by `mechanism = "smooth"` without bounds, for its test.
-#' @param mechanism `"exponential"`: the exponential mechanism on all doubles. `"smooth"`: the lower median with noise of
-#'   smooth sensitivity, symmetric about it: Student noise with two degrees of freedom, which has no variance, or Laplace
-#'   noise for `guarantee = "random"`.
+#' @param mechanism `"exponential"`: the exponential mechanism on floating-point numbers. `"smooth"`: the lower median
+#'   with noise of smooth sensitivity, symmetric about it: Student noise with two degrees of freedom, which has no variance, or
+#'   Laplace noise for `guarantee = "random"`.
 #' @param alpha One minus the confidence of the released interval. `NULL` releases none and spends all of `eps` on the
-#'   estimate; otherwise 60 % of it pays for the interval.
+#'   estimate; otherwise 65 % of it pays for the interval.
 #' @param guarantee,gamma As in [dp_deepest_regression()], for `"smooth"`.
 #' @param bounds Public range of the column. Never needed; `"smooth"` without bounds tests privately whether they can be
 #'   done without, and may fail below a few thousand rows.
