@@ -78,8 +78,8 @@ class Diagnosis(Tabled):
         >>> found = fit.diagnose(table, eps=5, seed=1)  # seeded for the example
         >>> print("\\n".join(found.summary().as_csv().splitlines()[:4]))
         ,chi2,df,P>chi2
-        Powers of the prediction (RESET),203.23,2,<0.001
-        Constant error variance,768.38,2,<0.001
+        Powers of the prediction (RESET),179.14,2,<0.001
+        Constant error variance,734.14,2,<0.001
         "Normal errors (skewness, kurtosis)",434.72,2,<0.001
         """
         rows = tuple(
