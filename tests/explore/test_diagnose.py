@@ -518,3 +518,12 @@ def test_what_rows_show_has_an_end(family):
         fit = getattr(dpstats, family)("y ~ x", frame, eps=4, seed=1)
         fit.diagnose(frame, eps=4, seed=2)
     assert 1e80 < max(ends) < 1e100
+
+
+def test_the_variance_of_a_sum_has_the_noise_of_its_outer_products(monkeypatch):
+    """One standard deviation: a variance that noise makes too small would reject too often."""
+    released = iter([np.array([3.0, 4.0]), np.array([2.0, -9.0, 0.0])])
+    monkeypatch.setattr(score_tests, "noisy_sum", lambda *a: next(released))
+    found = score_tests.score_test("", None, None, 2.0, "x", {"x": 1.0, "x outer": 0.5}, None)
+    noise, of_outer = 2.0**2, 2.0**2 / 0.5
+    assert found.statistic == pytest.approx(3**2 / (2 + of_outer + noise) + 4**2 / noise, rel=1e-12)
