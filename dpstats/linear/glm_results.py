@@ -132,6 +132,7 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
     again = release.clip.again / count / np.trace(longest)
     taken = release.clip.bias**2 * shape
     if release.excess is not None:
+        # of counts known by then, of shares by what weights take off
         sampling = release.excess_rest if counts else _OF_FAR_ROWS * less / count
         released = release.excess, release.excess_noise**2 + sampling
         taken = with_unlike_rows(taken, inverse @ whitening.W.T, whitening.W.T, *released, counts=counts)
@@ -229,9 +230,9 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     cov = cov + more
     at_end = family.counts and release.rounds is None
     leaning = release.seen.leaning(hidden, back) if at_end else back
-    turn = release.turn
-    seen = turn @ hidden @ turn.T, back @ np.linalg.inv(turn)
-    repeated = [] if release.rounds else release.seen.repeated(*seen)
+    repeated, turn = [], release.turn
+    if release.rounds is None:
+        repeated = release.seen.repeated(turn @ hidden @ turn.T, back @ np.linalg.inv(turn))
     root, hidden_root = back @ root_of(cov), leaning @ root_of(hidden)
     cov, hidden = back @ cov @ back.T, leaning @ hidden @ leaning.T
     lost, free = undetermined(cov, hidden) | few, prepared.gone.free

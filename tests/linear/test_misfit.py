@@ -277,6 +277,16 @@ def test_noise_is_seldom_taken_for_rows_that_do_not_follow_the_model():
     assert abs(alone - runs * stats.chi2.sf(1 + 2 * math.sqrt(2), 1)) < 4.9 * math.sqrt(runs * 0.05)
 
 
+def test_noise_of_counts_is_seldom_taken_for_rows_that_do_not_follow_the_model():
+    """Along any coefficient in one table of twenty, and together in hardly as many; false alarm 1e-6."""
+    rng, runs, q = np.random.default_rng(6), 10_000, 6
+    one = np.eye(q)
+    draws = rng.standard_normal((runs, q))
+    alarms = sum(np.any(with_unlike_rows(1e-9 * one, one, one, e, 1.0, counts=True) > 1e-6) for e in draws)
+    together = stats.chi2.sf(q * (1 + 2 * math.sqrt(2 / q)), q)
+    assert stats.binom.isf(1 - 1e-6, runs, 0.045) < alarms < stats.binom.isf(1e-6, runs, 0.05 + together)
+
+
 @pytest.mark.slow
 def test_intervals_of_shares_hold_where_an_effect_flattens_far_out():
     """The logarithm of a log-normal income: the slope held in one table of fifty."""
