@@ -32,9 +32,9 @@ _BESIDE_ZERO = 2.0**-20
 _WIDEST = 20.0
 """Of a quartile, the longest interval in standard deviations: no quartile is two of them from the mean, and
 where rows do not suffice the search ends anywhere."""
-_FEWEST = 20.0
+_FEWEST = 36.0
 """Of fewer rows, in standard deviations of the least noise of the counts around them, the search for the
-quartiles sees too little: a quarter of the rows is no more than the noise of its steps."""
+quartiles sees too little: a step goes astray too often, and may do so at numbers of any size."""
 
 
 @dataclass(frozen=True)

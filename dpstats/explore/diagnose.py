@@ -59,7 +59,8 @@ def diagnose(
         and by fifths of the columns, a normal Q-Q plot, shares of rows of high leverage. (A response of whole
         numbers or scores, with columns of few values, has residuals in lumps, which with many rows the test
         of normal errors rejects whatever their skewness and kurtosis.) Of `logit`: ROC curve, its area,
-        calibration by tenths, and a test of it. Of `poisson`: a rootogram, and a test of the dispersion.
+        calibration by tenths, and a test of the link. Of `poisson`: a rootogram, and tests of the link and
+        of the dispersion. These tests are made where every coefficient of the fit is determined.
 
     Raises
     ------
@@ -131,7 +132,12 @@ def diagnose(
 
     if isinstance(fit, GLMResults):
         budget: Any = functools.partial(
-            _glm_budget, whole=whole, wide=offset is not None, coefficients=coefficients, link=fit.link
+            _glm_budget,
+            whole=whole,
+            wide=offset is not None,
+            coefficients=coefficients,
+            determined=bool(np.isfinite(fit.bse).all()),
+            link=fit.link,
         )
         release: Any = release_responses
     else:
@@ -159,10 +165,11 @@ def _glm_budget(
     whole: Design,
     wide: bool,
     coefficients: Floats,
+    determined: bool,
     link: str,
 ) -> GLMDiagnostics:
     wider = design if wide else None
-    return GLMDiagnostics.of(whole, wider, coefficients, link, call.eps, call.delta, call.seeded)
+    return GLMDiagnostics.of(whole, wider, coefficients, determined, link, call.eps, call.delta, call.seeded)
 
 
 def _results(design: Design, budget: Any, release: Diagnosis) -> Diagnosis:

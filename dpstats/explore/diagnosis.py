@@ -58,6 +58,11 @@ class Diagnosis(Tabled):
         yield from ()
 
     def _words(self) -> Iterator[str]:
+        if any(math.isnan(t.statistic) for t in self.tests):
+            yield (
+                f"{UNDETERMINED}: not determined; more rows or a larger eps, also of the fit, may help. Tests "
+                "of a model of shares or counts need every coefficient determined."
+            )
         yield (
             "P-values cover sampling and privacy noise. A small one says that the model misses something "
             "that these data show; a large one, that noise and rows do not show it."

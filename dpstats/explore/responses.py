@@ -25,6 +25,7 @@ from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["GLMDiagnostics", "release_responses"]
 
+_DISPERSION = "Dispersion as of Poisson counts"
 _TWENTIETHS = np.arange(1, 20) / 20
 _MOST_COUNTS = 40
 """A rootogram shows counts up to so many at most."""
@@ -42,11 +43,19 @@ _LEAST_MEAN = 0.5
 
 @dataclass(frozen=True)
 class GLMDiagnostics(LinearBudget):
-    """Everything public: the budget and the released fit."""
+    """Everything public: the budget and the released fit.
+
+    Attributes
+    ----------
+    determined : bool
+        Whether every coefficient is. Tests are made only then: what errors of coefficients add to them is of
+        the second order, which is small where they are.
+    """
 
     design: Design
     wide: Design | None
     coefficients: Floats
+    determined: bool
     family: Family
 
     @classmethod
@@ -55,6 +64,7 @@ class GLMDiagnostics(LinearBudget):
         design: Design,
         wide: Design | None,
         coefficients: Floats,
+        determined: bool,
         link: str,
         eps: float,
         delta: float,
@@ -70,15 +80,16 @@ class GLMDiagnostics(LinearBudget):
             Step("expected", "predicted shares by prediction", 0.06 * (not counts)),
             Step("observed", "rows by count", 0.08 * counts),
             Step("expected counts", "predicted shares of the counts", 0.06 * counts),
-            Step("dispersion", "squared residuals", 0.10 * counts),
-            Step("dispersion outer", "their squares", 0.03 * counts),
-            Step("gram", "products with powers of the predictor", 0.10),
-            Step("powers", "powers of the predictor by residuals", 0.18),
-            Step("powers outer", "their outer products", 0.05),
+            Step("dispersion", "squared residuals", 0.10 * counts * determined),
+            Step("dispersion outer", "their squares", 0.03 * counts * determined),
+            Step("gram", "products with powers of the predictor", 0.10 * determined),
+            Step("powers", "powers of the predictor by residuals", 0.18 * determined),
+            Step("powers outer", "their outer products", 0.05 * determined),
         ]
         mus, guarantee = divide(eps, delta, steps, seeded)
         family = Counts() if counts else Binomial()
-        return cls(guarantee, mus, public, stages_of(STAGES, mus), design, wide, coefficients, family)
+        of_fit = design, wide, coefficients, determined
+        return cls(guarantee, mus, public, stages_of(STAGES, mus), *of_fit, family)
 
 
 class _Predicted(Mapped):
@@ -145,7 +156,7 @@ def release_responses(blocks: Blocks, budget: GLMDiagnostics, rng: Randomness) -
     scale = float(cuts[-1] - cuts[0]) / (2 * float(special.ndtri(0.95)))
     name = "Powers of the linear predictor (link)"
     tests = [unknown(name)]
-    if scale > 0:
+    if scale > 0 and budget.determined:
         # the mean variance, by the released quantiles
         means = _means(cuts, counts)
         typical = max(float(np.mean(means if counts else means * (1 - means))), 1e-9)
@@ -167,7 +178,8 @@ def release_responses(blocks: Blocks, budget: GLMDiagnostics, rng: Randomness) -
     }
     if not counts:
         return LogitDiagnosis(tests=tuple(tests), calibration=_calibration(rows, cuts, budget, rng), **common)
-    tests.append(_dispersion(rows, n, budget, rng))
+    dispersion = _dispersion(rows, n, budget, rng) if budget.determined else unknown(_DISPERSION, 1)
+    tests.append(dispersion)
     return CountDiagnosis(tests=tuple(tests), rootogram=_rootogram(rows, cuts, budget, rng), **common)
 
 
@@ -240,4 +252,4 @@ def _dispersion(rows: Any, n: float, budget: GLMDiagnostics, rng: Randomness) ->
     )
     noise = (length / mus["dispersion"]) ** 2
     statistic = total**2 / (max(square, n, length**2 / mus["dispersion outer"]) + noise)
-    return Outcome("Dispersion as of Poisson counts", statistic, 1, float(special.chdtrc(1, statistic)))
+    return Outcome(_DISPERSION, statistic, 1, float(special.chdtrc(1, statistic)))

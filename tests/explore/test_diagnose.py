@@ -279,6 +279,19 @@ class TestCounts:
         ]
         assert found[0].to_dict() == found[1].to_dict()
 
+    def test_what_is_not_known_of_the_fit_is_not_tested(self):
+        """Coefficients that are far off made the tests reject a true model of rare counts in a quarter."""
+        frame = counts(5_000, 3)
+        frame["y"] = np.random.default_rng(1).poisson(0.03 * np.exp(0.5 * frame["x1"])) * 1.0
+        fit = dpstats.poisson(FORMULA, frame, eps=1, seed=1)
+        assert fit.bse.isna().any()
+        found = fit.diagnose(frame, eps=1, seed=2)
+        assert found.test_table["pvalue"].isna().all() and found.test_table["df"].tolist() == [2, 1]
+        assert found.frames()["rootogram"]["observed"].notna().all()
+        assert "need every coefficient determined" in " ".join(str(found).split())
+        made = " ".join(spend.step for spend in found.guarantee.spends)
+        assert "rows by count" in made and "power" not in made and "squared" not in made
+
     @pytest.mark.parametrize("mean", [1e-5, 0.003, 0.03, 0.5, 1.0, 7.0, 300.0])
     def test_limited_parts_of_poisson_counts_have_the_mean_zero(self, mean):
         """Without their means taken off, the tests rejected true models of rare counts, of many rows."""
