@@ -28,6 +28,8 @@ _OF_ONE, _OF_LEVEL = 0.25, 0.5
 and a cell in place of its level where that is so much of what is hidden of the level."""
 _NOTHING, _FEWER = 1e-9, 0.75
 """Groups with a smaller share of the rows are none; and if more of one is there than this, all of it is."""
+_REPEATED = 0.65
+"""A column is repeated where others explain so much of it, by whitened coordinates."""
 _CLEAR = 0.1
 """Groups of rows are partialled out where that puts at most so much noise along a direction."""
 _SURELY, _OF_ROWS = 2.0, 0.5
@@ -81,7 +83,8 @@ def without_hidden(
         None where none leave.
     """
     gram, noise = gram / aim, noise / aim
-    first = prepared if radius2 is None else seen_cells(prepared, (gram, noise, radius2))
+    first = _without_repeats(prepared)
+    first = first if radius2 is None else seen_cells(first, (gram, noise, radius2))
     found = Turned(first, gram, np.eye(len(gram)))
     while True:
         now = found.prepared
@@ -114,6 +117,27 @@ def _of_direction(prepared: "Prepared", dark: Floats) -> Rare | None:
     cells = [(share, rare) for share, rare in shares if best.levels and set(rare.levels) > set(best.levels)]
     share, cell = max(cells, key=lambda found: found[0], default=(0.0, best))
     return cell if share > max(_OF_ONE, _OF_LEVEL * most) else best
+
+
+def _without_repeats(prepared: "Prepared") -> "Prepared":
+    """With no rows of a level that a column of two values repeats, nor of that column: it is not for being
+    few that these are hidden, and without their rows much else would be."""
+    out = set[int]()
+    levels = [i for i, rare in enumerate(prepared.rare) if rare.levels]
+    for i, rare in enumerate(prepared.rare):
+        if not rare.levels and _explained(prepared, rare, rare) > _REPEATED:
+            of = [j for j in levels if _explained(prepared, rare, prepared.rare[j]) <= _REPEATED]
+            out.update(of, [i] * bool(of))
+    return replace(prepared, rare=tuple(rare for i, rare in enumerate(prepared.rare) if i not in out))
+
+
+def _explained(prepared: "Prepared", rare: Rare, without: Rare) -> float:
+    """The share of what marks rare rows that columns explain without theirs, and without those of others."""
+    if (mark := _mark_of(prepared, rare)) is None:
+        return 0.0
+    columns = np.isin(prepared.affine.columns, np.union1d(rare.telling, without.telling))
+    own = np.linalg.qr(prepared.whitening.W[columns].T)[0].T @ mark
+    return 1 - float(own @ own) / max(float(mark @ mark), 1e-300)
 
 
 def _without(found: Turned, rare: Rare, there: float, noise: float) -> Turned:

@@ -282,8 +282,8 @@ def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ..
     levels, columns = ([design.column_names[j] for j in part] for part in _missing(design, prepared))
     notes = []
     if levels:
-        why = "Left out, with their rows, which are too few for the noise"
-        notes.append(f"{why}: {listed(levels)}.")
+        why = "are too few for the noise" + ", or have these levels in common" * (len(levels) > 1)
+        notes.append(f"Left out, with their rows, which {why}: {listed(levels)}.")
     notes += [_REFERENCE.format(*names) for names in prepared.gone.references]
     apart = np.array([design.column_names[j] for j in prepared.gone.apart], object)
     few, none = (list(apart[prepared.gone.seen == seen]) for seen in (True, False))

@@ -475,6 +475,20 @@ def test_rows_that_levels_have_in_common_leave_once():
         assert not fit.determined.all() and n - 2 * 1_200 - 300 < fit.released["n"] < n - 1_200 + 300
 
 
+@pytest.mark.parametrize("estimator", [dpstats.ols, dpstats.adassp, dpstats.logit])
+def test_a_column_that_repeats_a_level_takes_no_rows_away(estimator):
+    """The rows of the level left, then as many again, and with these what told of other rare levels."""
+    n = 30_000
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        g, h = (pd.Categorical(rng.choice(list("abc"), n, p=[0.6, 0.32, 0.08])) for _ in range(2))
+        data = pd.DataFrame({"g": g, "h": h, "copy": (g == "c") * 1.0, "x": rng.normal(40, 12, n)})
+        data["y"] = (rng.standard_normal(n) + 0.5 * data["copy"] + 0.02 * (data["x"] - 40) > 0.5) * 1.0
+        fit = estimator("y ~ x + g + h + copy", data, eps=2, seed=seed)
+        assert fit.released["n"] > n - 500 and not any("Left out" in note for note in fit.notes)
+        assert any("repeats the others: g[T.c], copy." in note for note in fit.notes)
+
+
 def test_a_column_that_leaves_stands_in_for_nothing():
     """The column that stands in for one of a reference level may leave with its own rows, before or after."""
     nothing = LeftOut.nothing(4)
