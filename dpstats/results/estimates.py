@@ -61,7 +61,7 @@ class Estimates:
 
     @property
     def params(self) -> pd.Series:
-        """Estimates, a Series over the names."""
+        """Estimates, a Series over the names; 0, as predictions have it, of a column that left the model."""
         return self._series(self.estimates, "coef")
 
     @property
@@ -237,11 +237,11 @@ class Estimates:
         >>> fit.table()[-1, :3].round(1)
         array([7917.2,   39.2,  202.1])
         """
-        statistics = self._statistics()
+        statistics, ends = self._statistics(), self._interval(self._alpha(alpha))
         p = inference.wald_pvalues(statistics, self.df)
-        return np.column_stack([
-            self.estimates, self._se(), statistics, p, self._interval(self._alpha(alpha))
-        ])  # fmt: skip
+        # of a column that left the model there is no estimate
+        left = self._has_intervals & (self.estimates == 0) & np.isnan(ends).any(axis=1)
+        return np.column_stack([np.where(left, np.nan, self.estimates), self._se(), statistics, p, ends])
 
     @property
     def _has_intervals(self) -> bool:

@@ -63,7 +63,12 @@ NULL
 #' @export
 coef.dpstats <- function(object, complete = TRUE, ...) {
   no_others(...)
-  object$coefficients
+  shown_coefficients(object)
+}
+
+# `NA` for a column that has left the model: predictions are as if its coefficient were 0, but nothing is estimated.
+shown_coefficients <- function(object) {
+  replace(object$coefficients, !determined(object) & object$coefficients == 0, NA)
 }
 
 #' @rdname dpstats-methods

@@ -24,7 +24,7 @@ summary.dpstats <- function(object, level = 1 - object$alpha, ...) {
   check_level(level)
   letter <- if (is.null(object$df)) "z" else "t"
   statistics <- test_statistics(object)
-  table <- cbind(object$coefficients, standard_errors(object), statistics, p_values(statistics, object$df))
+  table <- cbind(shown_coefficients(object), standard_errors(object), statistics, p_values(statistics, object$df))
   dimnames(table) <- list(
     names(object$coefficients),
     c("Estimate", "Std. Error", paste(letter, "value"), paste0("Pr(>|", letter, "|)"))
@@ -72,9 +72,6 @@ print.summary.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L),
   print_title(x, x$offset)
   cat("Coefficients:\n")
   rownames(x$coefficients) <- with_limits(rownames(x$coefficients), x$limited)
-  # of a column that has left the model there is no estimate
-  left <- !x$determined & x$coefficients[, 1] == if (isTRUE(x$exponentiate)) 1 else 0
-  x$coefficients[left, 1] <- NA
   print_coefficients(x$coefficients, x$confint, digits, signif.stars, !all(x$determined), ...)
   cat("\n")
   print_released(x$released, digits, x$cov_type, unit = x$guarantee$unit, method = x$method)
@@ -91,8 +88,7 @@ print.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   no_others(...)
   print_title(x, offset_of_call(x))
   cat("Coefficients:\n")
-  shown <- stats::setNames(zapped(x$coefficients), with_limits(names(x$coefficients), x$limited))
-  shown[!determined(x) & x$coefficients == 0] <- NA # it has left the model
+  shown <- stats::setNames(zapped(shown_coefficients(x)), with_limits(names(x$coefficients), x$limited))
   print(format(shown, digits = digits), print.gap = 2L, quote = FALSE)
   cat("\n")
   lost <- names(x$coefficients)[!determined(x)]

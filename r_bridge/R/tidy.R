@@ -56,7 +56,7 @@ tidy_frame <- function(x, conf.int, conf.level) {
   statistics <- unname(test_statistics(x))
   frame <- data.frame(
     term = names(x$coefficients),
-    estimate = unname(x$coefficients),
+    estimate = unname(shown_coefficients(x)),
     std.error = unname(standard_errors(x)),
     statistic = statistics,
     p.value = p_values(statistics, x$df)
