@@ -305,8 +305,8 @@ def _text_table(table: Table, width: int) -> list[str]:
     text = table.text_columns
     room = width - _GAP * (len(columns) - 1) - sum(widths[text:])
     if text == 1:
-        columns[0] = shorten(columns[0], room)
-        widths[0] = room
+        # a name without room beside its numbers stands above them
+        columns[0], widths[0] = shorten(columns[0], width), room
     elif sum(widths[:text]) > room:
         widths[:text] = _share(widths[:text], room)
     lines = []
@@ -314,6 +314,9 @@ def _text_table(table: Table, width: int) -> list[str]:
         wrapped = [wrap(c, w) if text > 1 else [c] for c, w in zip(cells[:text], widths, strict=False)]
         for k in range(max(1, *map(len, wrapped)) if wrapped else 1):
             words = [part[k] if k < len(part) else "" for part in wrapped]
+            if text == 1 and text_width(words[0]) > room:
+                lines.append(words.pop().rstrip())
+                words.append("")
             words = [c.ljust(_length(c, w)) for c, w in zip(words, widths, strict=False)]
             numbers = [
                 c.rjust(_length(c, w)) if k == 0 else " " * w
@@ -399,7 +402,7 @@ def _latex_table(table: Table) -> str:
     align = kind + "r" * (len(table.header) - text)
     names = [row[0] for row in table.rows]
     if text == 1:
-        names = shorten(names, 40)
+        names = shorten(names, 60)
     rows = [(name, *row[1:]) for name, row in zip(names, table.rows, strict=True)]
     # The empty group keeps a row that starts with [ or * from becoming an argument of the line before.
     header, *body = ["{}" + " & ".join(map(to_latex, row)) + r" \\" for row in (table.header, *rows)]

@@ -53,8 +53,8 @@ class TimeColumn:
 
 
 def plain_time(value: Any, utc: bool = False) -> Any:
-    """A moment or a span as Python has it, or as pandas has it where it has nanoseconds; None if Python has
-    none such. Moments with a zone are in UTC, and Python's are the first of two that a clock shows.
+    """A moment or a span as Python has it, or as pandas has it where it has nanoseconds; None if neither has
+    it, as of picoseconds. Moments with a zone are in UTC, and Python's are the first of two that a clock shows.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def plain_time(value: Any, utc: bool = False) -> Any:
     try:
         if isinstance(value, np.datetime64 | pd.Timestamp):
             moment = pd.Timestamp(value)
-            if moment is pd.NaT:
+            if moment is pd.NaT or isinstance(value, np.datetime64) and moment.to_datetime64() != value:
                 return None
             if utc:
                 moment = moment.tz_localize("UTC")
@@ -85,6 +85,8 @@ def plain_time(value: Any, utc: bool = False) -> Any:
         if type(value) is datetime.timedelta:
             return value
         span = pd.Timedelta(value)
+        if isinstance(value, np.timedelta64) and span.to_timedelta64() != value:
+            return None
         return None if span is pd.NaT else span if span.nanoseconds else span.to_pytimedelta()
     except NOT_OURS:
         raise

@@ -48,7 +48,7 @@ def diagnose(
     fit : Results
         Of a regression with a constant: what it holds is public here.
     data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
-        The rows of the fit, or others with the same columns.
+        The rows of the fit, or others with the same columns; of one group's fit the rows of that group.
     %(eps, delta, ledger, seed)s
 
     Returns

@@ -40,6 +40,7 @@ class Many(Saved):
             level, one = next(iter(self.__dict__.get("results", {}).items()), ("level", None))
             if not name.startswith("_") and hasattr(type(one), name):
                 text = f"{name!r} is of one fit: take that of a group, as in fits[{shown(level)}].{name}"
+                text += ", with the rows of that group" * (name == "diagnose")
                 raise AttributeError(text)
             if name in WITHHELD:
                 raise not_released(name)

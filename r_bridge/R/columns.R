@@ -125,13 +125,18 @@ levels_of <- function(x) {
 # Numbers as doubles, NA where missing; times in days. bit64's integers are 64 bits in the place of a double.
 numbers_in <- function(x) {
   if (!inherits(x, "integer64")) {
-    values <- as.double(unclass(x))
-    values[declared_missing(x)] <- NA
+    values <- exact_numbers(x)
     if (inherits(x, "POSIXct")) return(values / 86400)
     # of whole microseconds, which of a few years are the same number whatever units R has chosen
     if (inherits(x, "difftime")) return(round(values * seconds_in[[attr(x, "units")]] * 1e6) / 1e6 / 86400)
     return(values)
   }
+  halves <- halves_of(x)
+  replace(halves$high * 2^32 + halves$low, halves$missing, NA)
+}
+
+# What 64-bit integers have of 2^32, and the rest; whether they are bit64's missing one.
+halves_of <- function(x) {
   bytes <- writeBin(as.vector(unclass(x)), raw(), endian = "little")
   halves <- matrix(readBin(bytes, "integer", 2 * length(x), size = 4, endian = "little"), nrow = 2)
   low <- ifelse(is.na(halves[1, ]), 2^31, halves[1, ] + (halves[1, ] < 0) * 2^32)
@@ -139,9 +144,7 @@ numbers_in <- function(x) {
   missing <- is.na(high) & halves[1, ] %in% 0L
   high[is.na(high)] <- -2^31
   # (ifelse() would make truth values of a column without any number)
-  values <- high * 2^32 + low
-  values[missing] <- NA
-  values
+  list(high = as.double(high), low = as.double(low), missing = missing)
 }
 
 seconds_in <- c(secs = 1, mins = 60, hours = 3600, days = 86400, weeks = 604800)

@@ -65,7 +65,7 @@ dp_describe <- function(data, columns = NULL, eps, delta = 1e-6, correlation = F
       x <- column_of(data, name)
       cross_column(x, column_levels(x, name, levels, NULL))
     })
-    if (!is.null(unit)) sent[[unit]] <- cross_unit(column_of(data, unit), unit)
+    sent <- with_unit(sent, data, unit)
   }
   options$bounds <- if (length(bounds)) lapply(bounds, as.list)
   options$levels <- if (is_path(data) && length(levels)) lapply(levels, as.list)

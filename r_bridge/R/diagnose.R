@@ -89,9 +89,7 @@ columns_of_fit <- function(fit, data, facts) {
   for (name in setdiff(all.vars(fit$offset), c(names(sent), "pi"))) {
     sent[[name]] <- cross_column(number_column(name, data, NULL))
   }
-  unit <- fit$guarantee$unit
-  if (!is.null(unit) && is.null(sent[[unit]])) sent[[unit]] <- cross_unit(column_of(data, unit), unit)
-  sent
+  with_unit(sent, data, fit$guarantee$unit)
 }
 
 # Levels that the formula of a fit writes out, by column: those of the right-hand side, and of the response.

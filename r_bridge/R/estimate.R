@@ -34,7 +34,7 @@ prepare <- function(formula, data, levels, bounds, by, unit = NULL, glm = NULL) 
       x <- column_of(data, name)
       cross_column(x, column_levels(x, name, levels, meaning$levels))
     })
-    if (!is.null(unit) && is.null(columns[[unit]])) columns[[unit]] <- cross_unit(column_of(data, unit), unit)
+    columns <- with_unit(columns, data, unit)
   }
   list(
     meaning = meaning,
@@ -70,13 +70,42 @@ check_column <- function(name, what) {
   name
 }
 
-# Units need no levels: they cross as numbers of the values, in the order in which these appear.
+# The columns that are sent, and that of the units. One that is read besides must cross as it is.
+with_unit <- function(columns, data, unit) {
+  if (is.null(unit)) return(columns)
+  x <- column_of(data, unit)
+  if (is.null(columns[[unit]])) {
+    columns[[unit]] <- cross_unit(x, unit)
+  } else if (inherits(x, c("integer64", "POSIXct", "difftime"))) {
+    fail("schema_error", "column '", unit, "' of class ", oldClass(x)[1], " is the unit, and is read as a number, which may take ",
+         "different units for one; make a copy of it for the one or the other.")
+  }
+  columns
+}
+
+# Units need no levels: they cross as numbers of the values, in the order in which these appear. No value is rounded:
+# units that are taken for one would have no more than the protection of one.
 cross_unit <- function(x, name) {
   kind <- kind_of(x, name)
-  x <- if (kind == "number") numbers_in(x) else if (kind == "truth") as.double(x) else valid_text(x)
-  missing <- is.na(x) | x %in% ""
-  x[missing] <- NA
-  cross_column(as.double(match(x, unique(x[!missing]))), NULL)
+  if (inherits(x, "difftime")) {
+    fail("schema_error", "column '", name, "' holds durations, whose units R may choose by their values; units are numbers, texts, ",
+         "factors, dates or times.")
+  }
+  keys <- if (inherits(x, "integer64")) whole_keys(x) else if (kind == "number") exact_numbers(x) else
+    if (kind == "truth") as.double(x) else valid_text(x)
+  missing <- is.na(keys) | keys %in% ""
+  keys[missing] <- NA
+  cross_column(as.double(match(keys, unique(keys[!missing]))), NULL)
+}
+
+# Numbers as they are, NA where missing: times in their own unit.
+exact_numbers <- function(x) replace(as.double(unclass(x)), declared_missing(x), NA)
+
+# 64-bit integers as texts of all their bits.
+whole_keys <- function(x) {
+  halves <- halves_of(x)
+  keys <- paste(format(halves$high, scientific = FALSE, trim = TRUE), format(halves$low, scientific = FALSE, trim = TRUE))
+  replace(keys, halves$missing, NA)
 }
 
 check_groups <- function(by, data, levels) {

@@ -47,7 +47,7 @@
 #' `family()` of a linear fit is [gaussian()], for its identity link; no law of the errors is assumed. [dpstats-update] has
 #' `update()`, `terms()` and `labels()`, [dpstats-emmeans] has marginal means.
 #'
-#' @return `coef()`: a named vector. `confint()`: a matrix with two columns. `vcov()`: a matrix. `predict()`: a numeric
+#' @return `coef()`: a named vector, `NA` for a column that left the model. `confint()`: a matrix with two columns. `vcov()`: a matrix. `predict()`: a numeric
 #'   vector; with `interval` a matrix with the columns `fit`, `lwr` and `upr`; with `se.fit` a list of these as `fit`, of `se.fit`,
 #'   of `df` (`Inf` where intervals use the normal distribution) and of `residual.scale`, as that of [predict.lm()].
 #'   `sigma()`: the released residual standard deviation; of [dp_huber()] the scale of the residuals (MAD).

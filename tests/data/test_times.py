@@ -91,3 +91,11 @@ def test_a_date_far_out_is_a_row_like_others():
         answers.append(dpstats.describe(frame, eps=1, seed=1).rows)
         dpstats.mean("x ~ 1", frame, eps=1, delta=1e-6, unit="when", bounds={"x": (-5, 5)}, seed=1)
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("kind", ["M8", "m8"])
+def test_what_is_finer_than_nanoseconds_is_no_unit_together_with_others(kind):
+    """Units that are taken for one would have no more than the protection of one."""
+    values = np.array([1, 2, 1000, 2000]).view(f"{kind}[ps]")
+    assert [plain_time(value) is None for value in values] == [True, True, False, False]
+    assert len({plain_time(value) for value in values[2:]}) == 2

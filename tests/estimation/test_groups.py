@@ -136,6 +136,15 @@ def test_under_substitution_the_sizes_of_the_groups_are_public_and_the_scope_say
     assert "sizes of the groups" in str(fits) and "sizes of the groups" in str(fits["a"])
 
 
+def test_the_scope_says_what_counts_of_a_unit_in_several_groups():
+    data = pd.DataFrame({
+        "id": np.arange(6000) // 2, "x": np.arange(6000) % 7, "g": pd.Categorical(["a", "b"] * 3000),
+    }).assign(y=lambda rows: rows["x"] * 1.0)  # fmt: skip
+    fits = dpstats.ols("y ~ x", data, eps=8, by="g", unit="id", seed=1)
+    assert "Of each 'id' with rows in several groups those of one" in fits.guarantee.scope
+    assert "with rows in several" not in dpstats.ols("y ~ x", data, eps=8, by="g", seed=1).guarantee.scope
+
+
 def test_other_groups_do_not_change_a_group():
     other = DATA.copy()
     other.loc[other["g"] == "c", "y"] = 1e9

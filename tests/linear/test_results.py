@@ -54,6 +54,14 @@ def test_a_level_that_is_hidden_later_leaves_then(name):
     assert "Left out, with their rows, which are too few for the noise: d[T.True]." in fit.notes
 
 
+def test_of_a_column_that_left_tables_have_no_estimate():
+    """Predictions are as if it were 0, and a table that is published would have said so."""
+    fit = dpstats.ols("y ~ a + d", hidden(share=0.02), eps=0.5, seed=1)
+    assert fit.params["d[T.True]"] == 0
+    known = fit.tidy().set_index("term")["estimate"].notna()
+    assert known.to_dict() == {"Intercept": True, "a": True, "d[T.True]": False}
+
+
 def test_a_table_says_where_most_of_a_standard_error_is_a_bound():
     """Prices at a small budget, which the counts hardly show; not where noise or sampling are most of it."""
     g = np.random.default_rng(1)

@@ -37,7 +37,7 @@ def reference(name, formula, columns, new, options):
         t = fit.tidy()
         return {key: as_floats(t[key]) for key in ('estimate', 'std.error', 'conf.low', 'conf.high')}
     found = {
-        'names': list(fit.names), 'estimate': as_floats(fit.params), 'std.error': as_floats(fit.bse),
+        'names': list(fit.names), 'estimate': as_floats(fit.tidy()['estimate']), 'std.error': as_floats(fit.bse),
         'statistic': as_floats(fit.tvalues), 'p.value': as_floats(fit.pvalues), 'ends': as_floats(fit.conf_int()),
         'cov': as_floats(fit.cov_params()), 'eps': fit.guarantee.eps, 'spends': as_floats([s.eps for s in fit.guarantee.spends]),
         'predict': as_floats(fit.predict(as_frame(new))) if fit.design is not None and new else None,

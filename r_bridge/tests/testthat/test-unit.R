@@ -34,6 +34,38 @@ test_that("units of any type give what Python gives", {
   )
 })
 
+integer64 <- function(x, high) {
+  # the two halves of 64 bits, in the place of a double
+  bytes <- rbind(matrix(writeBin(as.integer(x), raw(), endian = "little"), 4), matrix(writeBin(rep(as.integer(high), length(x)), raw(), endian = "little"), 4))
+  structure(readBin(as.raw(bytes), "double", length(x), endian = "little"), class = "integer64")
+}
+
+test_that("no units are taken for one", {
+  skip_without_python()
+  d <- panel(3000)
+  id <- match(d$patient, unique(d$patient))
+  with_ids <- function(ids) {
+    d$patient <- ids
+    d
+  }
+  expect_false(anyDuplicated(numbers_in(integer64(1:9, 1e9))) == 0) # as numbers they are
+  moments <- .POSIXct(1.7e9 + 2^-22 * id, "UTC")
+  days <- structure(id, class = "Date")
+  for (ids in list(integer64(id, 1e9), moments, days)) {
+    sent <- with_unit(list(), with_ids(ids), "patient")
+    expect_identical(sent$patient, cross_column(as.double(id)))
+  }
+  expect_identical(whole_keys(integer64(c(0L, -1L, 1L), -1)), c("-1 0", "-1 4294967295", "-1 1"))
+  missing <- structure(readBin(as.raw(c(rep(0, 7), 128)), "double", 1, endian = "little"), class = "integer64")
+  expect_identical(whole_keys(missing), NA_character_)
+  count <- function(ids) dp_mean(y ~ 1, with_ids(ids), eps = 8, unit = "patient", seed = 1)$released[["n"]]
+  expect_gt(count(integer64(id, 1e9)), 2900)
+  d$many <- integer64(id, 1e9)
+  d$wait <- as.difftime(id, units = "mins")
+  expect_error(dp_ols(y ~ many, d, eps = 1, unit = "many"), "may take different units for one", class = "dpstats_error")
+  expect_error(dp_describe(d, "x", eps = 1, unit = "wait"), "holds durations", class = "dpstats_error")
+})
+
 test_that("weights, effects, groups and the other verbs take units", {
   skip_without_python()
   d <- panel()
