@@ -162,9 +162,10 @@ def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit
 
     **What lies beyond the last visible cell**, on the longer side: at most what the last two visible cells
     continue to as a power law, one standard error added, and at most the rows counted there, one standard
-    error added; at least nothing. `removed` is the middle of the two. The limit has the least noise variance
-    plus squared bias. Where no side is visibly longer, both tails are taken to be alike, and nothing is
-    removed.
+    error added; at least nothing. The limit has the least noise variance plus the square of half of that.
+    `removed` is the mean of what the limit takes off over the tails that the counts leave possible
+    (:mod:`dpstats.linear.tails`), and `bias` its standard deviation, or half of the most that lies beyond, if
+    that is more. Where no side is visibly longer, both tails are taken to be alike, and nothing is removed.
     """
     both, difference = counts.sum(axis=0)[1:], (counts[1] - counts[0])[1:]
     spread = math.sqrt(2) * sd
@@ -182,19 +183,20 @@ def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit
     top = float(_LOWER[k] * 2.0 ** (_WIDTHS[k] / 2))
     beyond_count = top * 2.0 ** (np.arange(_FAR) / 2 + 0.25), _beyond(both, k, spread)
     limits = top * 2.0 ** (np.arange(_STEPS) / 2)
-    lean, most = _lean(both, difference, k, spread)
-    tau, lost, error = float(limits[1]), 0.0, 0.0
-    if followed and lean:
+    leans, most = _leans(both, difference, k, spread)
+    tau, removed, error = float(limits[1]), 0.0, 0.0
+    if followed and leans:
         cut_off = np.array([beyond_count[1] @ np.maximum(beyond_count[0] - c, 0.0) for c in limits])
-        bias = most * cut_off / count / 2
-        best = int(np.argmin((limits * noise) ** 2 + bias**2))
-        tau, lost = float(limits[best]), float(bias[best])
-        error = max(lost, _error_of_removed(counts, sd, count, tau, lean * lost))
+        half = most * cut_off / count / 2
+        best = int(np.argmin((limits * noise) ** 2 + half**2))
+        tau = float(limits[best])
+        removed, error = _removed(counts, sd, count, tau)
+        error = max(error, float(half[best]))
     inner = 2.0 ** _WIDTHS[visible]
     squares = _LOWER[visible] ** 2 * (inner - 1) / np.log(inner)
     return Limit(
         tau,
-        lean * lost,
+        removed,
         error,
         followed,
         math.sqrt(float(both[visible] @ squares) / count),
@@ -204,13 +206,15 @@ def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit
     )
 
 
-def _error_of_removed(counts: Floats, sd: float, count: float, tau: float, removed: float) -> float:
-    """Root mean square of what `removed` misses, over the tails that the counts leave possible."""
+def _removed(counts: Floats, sd: float, count: float, tau: float) -> tuple[float, float]:
+    """Mean of what the limit takes off, and its standard deviation, over the tails that the counts leave
+    possible."""
     below, above = (Tail.of(cells[_NEAR:], sd, count, family=_VALUES) for cells in counts)
     at = int(np.argmin(np.abs(np.log(GRID[CLIPS] / tau))))
     low, high, weights = below.pairs(above)
-    missed = above.excesses[high, at] - below.excesses[low, at] - removed
-    return math.sqrt(float(weights @ missed**2))
+    off = above.excesses[high, at] - below.excesses[low, at]
+    mean = float(weights @ off)
+    return mean, math.sqrt(float(weights @ (off - mean) ** 2))
 
 
 def _with_others(counts: Floats, alone: Integers, sd: float) -> tuple[Integers, bool]:
@@ -264,8 +268,8 @@ def _error(rows: float, spread: float, cells: int = 1) -> float:
     return math.sqrt(cells * spread**2 + max(rows, 0.0))
 
 
-def _lean(both: Floats, difference: Floats, k: int, spread: float) -> tuple[float, float]:
-    """Which side is longer, 0 for none, and the largest difference of the sides as a share of the tail."""
+def _leans(both: Floats, difference: Floats, k: int, spread: float) -> tuple[bool, float]:
+    """Whether a side is visibly longer, and the largest difference of the sides as a share of the tail."""
 
     def score(cells: slice) -> float:
         rows = max(both[cells].sum(), 0.0)
@@ -276,4 +280,4 @@ def _lean(both: Floats, difference: Floats, k: int, spread: float) -> tuple[floa
     tail = slice(max(k - 1, 0), None)
     rows, lead = max(both[tail].sum(), spread), difference[tail].sum()
     most = min(1.0, (abs(lead) + math.sqrt(len(both[tail]) * spread**2 + rows)) / rows)
-    return (math.copysign(1.0, lead) if max(map(abs, scores)) >= _SKEWED else 0.0), float(most)
+    return max(map(abs, scores)) >= _SKEWED, float(most)
