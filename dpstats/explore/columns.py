@@ -37,8 +37,6 @@ class Listing:
     class_responses = ()
     response_names = ()
     column_names = ()
-    has_intercept = False
-    reminder = ""
 
     @classmethod
     def of(cls, columns: Sequence[str] | None, schema: Schema, apart: Sequence[str | None] = ()) -> "Listing":

@@ -316,8 +316,6 @@ def values_of(variables: Standardization, j: int, count: float, size: int) -> Fl
     lengths = np.concatenate([lower[::-1], [0.0], lower])
     mass = np.concatenate([below[::-1], [rest], above])
     total = mass.sum()
-    if not total > 0:
-        return np.full(size, variables.loc[j])
     ends = np.cumsum(mass / total)
     at = (np.arange(size) + 0.5) / size
     cell = np.minimum(np.searchsorted(ends, at), len(mass) - 1)

@@ -233,7 +233,7 @@ def _cells(
 
 def _crossed(design: Design, *names: str) -> bool:
     """Whether different factors are multiplied in some term."""
-    return len(set(names)) == len(names) and any(
+    return any(
         set(names) <= {f.name for f in subterm.factors if isinstance(f, Categorical)}
         for subterm in design.layout.subterms
     )
