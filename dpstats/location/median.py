@@ -280,7 +280,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
         found = np.array([exponential.quantile(values, q[0], budget.eps_estimate, rng, bounds=lattice.ends)])
     else:
         order = np.argsort(q)
-        found = halved(values, q[order], budget.eps_estimate, rng, bounds=lattice.ends)[np.argsort(order)]
+        found = halved(values, q[order], budget.eps_estimate, rng, lattice.ends)[np.argsort(order)]
     estimates = lattice.grown(found).tolist()
     widths = [
         interval.release(y, estimate, rng)

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from dpstats._types import Floats, Integers
-from dpstats.mechanisms.exponential import MAX_KEY, coarsen, float_keys
+from dpstats.mechanisms.exponential import coarsen, float_keys
 from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["halved", "levels_of", "place"]
@@ -80,9 +80,7 @@ def place(keys: Integers, ties: Integers, f: float, eps: float, low: int, high: 
     return first + (word * (last - first) >> 192)
 
 
-def halved(
-    x: Floats, q: Floats, eps: float, rng: Randomness, *, bounds: tuple[float, float] | None = None
-) -> Floats:
+def halved(x: Floats, q: Floats, eps: float, rng: Randomness, bounds: tuple[float, float]) -> Floats:
     """Private quantiles of finite doubles.
 
     Parameters
@@ -94,7 +92,7 @@ def halved(
     eps : float
         Of all together.
     rng : Randomness
-    bounds : (float, float), optional
+    bounds : (float, float)
         Public bounds of the answers.
 
     Returns
@@ -112,10 +110,10 @@ def halved(
     --------
     >>> import numpy as np
     >>> from dpstats.mechanisms.rng import Randomness
-    >>> halved(np.arange(1001.0), np.array([0.25, 0.5]), 400.0, Randomness(1)).round()
+    >>> halved(np.arange(1001.0), np.array([0.25, 0.5]), 400.0, Randomness(1), (0.0, 1000.0)).round()
     array([250., 500.])
     """
-    lo, hi = (-MAX_KEY, MAX_KEY) if bounds is None else (int(key) for key in float_keys(bounds))
+    lo, hi = (int(key) for key in float_keys(bounds))
     keys = np.clip(float_keys(x), lo, hi)
     # coins of the records: where they are the same, so are the places, and no more is lost than a tie
     ties = (rng.words(len(keys)) >> np.uint64(64 - _TIES)).astype(np.int64)
@@ -139,4 +137,4 @@ def halved(
         halve(slice(cut, rows.stop), middle + 1, last, float(q[middle]), above, drawn, high)
 
     halve(slice(0, len(keys)), 0, len(q), 0.0, 1.0, lo << _TIES, (hi + 1) << _TIES)
-    return found if bounds is None else np.clip(found, *bounds)
+    return np.clip(found, *bounds)

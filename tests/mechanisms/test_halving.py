@@ -13,6 +13,7 @@ from dpstats.mechanisms.halving import halved, levels_of, place
 from dpstats.mechanisms.rng import Randomness
 
 LOW, HIGH = 0, 12 << 32
+ANY = -np.finfo(float).max, np.finfo(float).max
 
 
 def log_density(places, f, eps, at, sensitivity=1.0):
@@ -72,7 +73,7 @@ def test_levels_and_not_quantiles_divide_the_budget(monkeypatch):
         return place(keys, ties, f, eps, low, high, rng)
 
     monkeypatch.setattr(halving, "place", recorded)
-    halved(np.arange(1_000.0), np.arange(1, 8) / 8, 3.0, Randomness(0))
+    halved(np.arange(1_000.0), np.arange(1, 8) / 8, 3.0, Randomness(0), ANY)
     assert len(asked) == 7 and {eps for _, _, eps, _, _ in asked} == {1.0}
     # the rows of the cells of a level are all rows, once
     assert asked[1][0] + asked[4][0] == 1_000
@@ -84,7 +85,7 @@ def test_levels_and_not_quantiles_divide_the_budget(monkeypatch):
 @pytest.mark.parametrize("grain", [1e-9, 1.0, 10.0])
 def test_ranks_also_where_values_repeat(q, grain):
     x = np.round(np.random.default_rng(0).normal(50, 20, 20_000) / grain) * grain
-    found, q = halved(x, np.array(q), 20.0, Randomness(1)), np.array(q)
+    found, q = halved(x, np.array(q), 20.0, Randomness(1), ANY), np.array(q)
     below, upto = (
         np.array([np.mean(test(v)) for v in found]) for test in (lambda v: x < v, lambda v: x <= v)
     )
@@ -95,12 +96,12 @@ def test_ranks_also_where_values_repeat(q, grain):
 
 
 def test_of_one_value_all_quantiles_are_that_value():
-    found = halved(np.full(5_000, -7.0), np.array([0.25, 0.5, 0.75]), 10.0, Randomness(0))
+    found = halved(np.full(5_000, -7.0), np.array([0.25, 0.5, 0.75]), 10.0, Randomness(0), ANY)
     assert found == pytest.approx([-7.0] * 3)
 
 
 def test_bounds_and_no_rows():
-    found = halved(np.empty(0), np.array([0.2, 0.8]), 1.0, Randomness(0), bounds=(1.0, 2.0))
+    found = halved(np.empty(0), np.array([0.2, 0.8]), 1.0, Randomness(0), (1.0, 2.0))
     assert np.all((found >= 1) & (found <= 2)) and found[0] <= found[1]
 
 
