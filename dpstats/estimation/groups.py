@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from dpstats.data.groups import GroupedRows
 from dpstats.engines.memory import Memory, lent
 from dpstats.engines.progress import progress
 from dpstats.errors import FormulaError, ParameterError, ReleaseFailed, SchemaError
-from dpstats.estimation.call import Budget, Call, Estimator, text_reminder
+from dpstats.estimation.call import B, Call, Estimator, R, T, text_reminder
 from dpstats.estimation.units import (
     about_units,
     check_groups_of_units,
@@ -48,10 +48,6 @@ _PARALLEL = 256
 """Fewest groups for which processes are started; a public number, since a measured time would not be."""
 _AT_ONCE = 16
 """Groups that a process is handed at once."""
-
-B = TypeVar("B", bound=Budget)
-R = TypeVar("R")
-T = TypeVar("T")
 
 
 def run_groups(

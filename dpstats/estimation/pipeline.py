@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from dpstats.data.groups import group_levels
 from dpstats.data.schema import Column, Schema
 from dpstats.data.sources import open_source
 from dpstats.errors import ReleaseFailed
-from dpstats.estimation.call import Budget, Call, Estimator, text_reminder
+from dpstats.estimation.call import B, Call, Estimator, R, T, text_reminder
 from dpstats.estimation.groups import run_groups
 from dpstats.estimation.units import about_units, check_units, count_units, opened, promised
 from dpstats.mechanisms.rng import Randomness
@@ -24,10 +24,6 @@ from dpstats.results.grouped import GroupedResults
 from dpstats.results.parts import Origin
 
 __all__ = ["run"]
-
-B = TypeVar("B", bound=Budget)
-R = TypeVar("R")
-T = TypeVar("T")
 
 
 def run(estimator: Estimator[B, R, T], call: Call) -> T | GroupedResults:

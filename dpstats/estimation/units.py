@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from dpstats.data.clusters import ClusterSource, UnitBuckets
 from dpstats.data.schema import Schema
 from dpstats.data.units import UnitParts, UnitRows, check_unit
 from dpstats.errors import ParameterError
-from dpstats.estimation.call import Budget, Call, Estimator
+from dpstats.estimation.call import B, Call, Estimator, R, T
 from dpstats.formula.design import Blocks, Design
 from dpstats.formula.units import UnitBlocks, drawn, drawn_source
 from dpstats.mechanisms.rng import Randomness
@@ -27,10 +27,6 @@ __all__ = [
     "opened",
     "promised",
 ]
-
-B = TypeVar("B", bound=Budget)
-R = TypeVar("R")
-T = TypeVar("T")
 
 
 def check_units(estimator: Estimator[B, R, T], call: Call, schema: Schema) -> None:
