@@ -26,6 +26,7 @@ __all__ = [
     "preparation_steps",
     "raised",
     "row_radius2",
+    "solved_steps",
     "stages",
 ]
 
@@ -41,6 +42,8 @@ SHARES = {
     "skewness": 0.02,
     "spread": 0.02,
     "outer": 0.05,
+    "first rounds": 0.05,
+    "rounds": 0.31,
 }
 """Shares of ``mu^2``, in relation to the others, of the steps that have the same everywhere."""
 STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
@@ -75,6 +78,27 @@ def preparation_steps(
     if unit is None:
         return [*preparation(public, shares), *stage_steps(recipe)]
     return [*preparation(public, shares), *stage_steps(recipe[:-1]), *unit_steps(recipe[-1][2])]
+
+
+def solved_steps(
+    public: PublicDesign, standardize: bool, clip: float | None, unit: object, first: Step, rounds: Step
+) -> list[Step]:
+    """The steps of an estimator by :class:`~dpstats.linear.newton.Newton`, given those of its rounds.
+
+    With a given `clip` what it cuts is not released; nor is skewness of units.
+    """
+    free = standardize and not clip
+    return [
+        *preparation_steps(public, SHARES, standardize, unit=unit),
+        first,
+        Step("limit", "sizes of the products", SHARES["limit"]),
+        Step("gram", "Gram matrix", SHARES["gram"]),
+        rounds,
+        Step("spread", "residual variance", SHARES["spread"]),
+        Step("excess", "what the clip cuts", SHARES["excess"] * free),
+        Step("skewness", "skewness of the products", SHARES["skewness"] * (free and unit is None)),
+        Step("outer", "outer products for the standard errors", SHARES["outer"]),
+    ]
 
 
 def stages(mus: Mapping[str, float], standardize: bool, unit: object = None) -> tuple[Stage, ...]:

@@ -13,7 +13,7 @@ from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.budget import Step, divide
-from dpstats.linear.moments import SHARES, BoundedBudget, check_standardize, preparation_steps, stages
+from dpstats.linear.moments import SHARES, BoundedBudget, check_standardize, solved_steps, stages
 from dpstats.linear.newton import Newton, Solved, solved_results
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
@@ -25,8 +25,6 @@ from dpstats.selection.within import selecting
 
 __all__ = ["adassp"]
 
-_SHARES = SHARES | {"first rounds": 0.05, "rounds": 0.31}
-"""Shares of mu^2, in relation to each other."""
 _FIRST = 2
 """Rounds that improve the first fit: where it is far off, what the clip takes off its residuals is not small.
 """
@@ -132,19 +130,15 @@ def _budget(
 ) -> _Budget:
     public = PublicDesign.of(design)
     # sums of units are balanced as one sum of them needs it: rounds without their Gram matrix may go astray
-    first = _SHARES["first rounds"] * (standardize and call.unit is None)
-    free = standardize and not clip
-    steps = [
-        *preparation_steps(public, _SHARES, standardize, unit=call.unit),
+    first = SHARES["first rounds"] * (standardize and call.unit is None)
+    steps = solved_steps(
+        public,
+        standardize,
+        clip,
+        call.unit,
         Step("first rounds", "gradients, first rounds", first, _FIRST),
-        Step("limit", "sizes of the products", _SHARES["limit"]),
-        Step("gram", "Gram matrix", _SHARES["gram"]),
-        Step("rounds", "moments of covariates and response", _SHARES["rounds"]),
-        Step("spread", "residual variance", _SHARES["spread"]),
-        Step("excess", "what the clip cuts", _SHARES["excess"] * free),
-        Step("skewness", "skewness of the products", _SHARES["skewness"] * (free and call.unit is None)),
-        Step("outer", "outer products for the standard errors", _SHARES["outer"]),
-    ]
+        Step("rounds", "moments of covariates and response", SHARES["rounds"]),
+    )
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
     clip = clip if clip or standardize else 1.0
     return _Budget(guarantee, mus, public, stages(mus, standardize, call.unit), standardize, clip, cov_type)

@@ -13,7 +13,7 @@ from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.budget import Step, divide
-from dpstats.linear.moments import SHARES, BoundedBudget, check_standardize, preparation_steps, stages
+from dpstats.linear.moments import SHARES, BoundedBudget, check_standardize, solved_steps, stages
 from dpstats.linear.newton import Newton, Solved, solved_results
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
@@ -25,8 +25,6 @@ from dpstats.selection.within import selecting
 
 __all__ = ["boosted_adassp"]
 
-_SHARES = SHARES | {"first rounds": 0.05, "rounds": 0.31}
-"""Shares of mu^2, in relation to each other."""
 _FIRST, _ROUNDS = 3, 6
 _RELATIVE = 0.2
 """Rounds forget the noise of the Gram matrix, so that the rows' radius may be wide."""
@@ -146,19 +144,15 @@ def _budget(
         total, clip = rounds or 100, clip or 1.0
         first = total - 1
     # without a standardisation all rounds are alike, as published
-    weight = _SHARES["first rounds"] if standardize else _SHARES["rounds"] * first
-    free = standardize and not clip
-    steps = [
-        *preparation_steps(public, _SHARES, standardize, unit=call.unit),
+    weight = SHARES["first rounds"] if standardize else SHARES["rounds"] * first
+    steps = solved_steps(
+        public,
+        standardize,
+        clip,
+        call.unit,
         Step("first rounds", "gradients, first rounds", weight * bool(first), max(first, 1)),
-        Step("limit", "sizes of the products", _SHARES["limit"]),
-        Step("gram", "Gram matrix", _SHARES["gram"]),
-        Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], total - first),
-        Step("spread", "residual variance", _SHARES["spread"]),
-        Step("excess", "what the clip cuts", _SHARES["excess"] * free),
-        Step("skewness", "skewness of the products", _SHARES["skewness"] * (free and call.unit is None)),
-        Step("outer", "outer products for the standard errors", _SHARES["outer"]),
-    ]
+        Step("rounds", "gradients, averaged rounds", SHARES["rounds"], total - first),
+    )
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
     given = guarantee, mus, public, stages(mus, standardize, call.unit), standardize, clip
     return _Budget(*given, first, total - first, cov_type)
