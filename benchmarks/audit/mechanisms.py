@@ -47,14 +47,14 @@ def louder(factor):
     )
 
 
-def copies(function, first, second, sensitivity, budget, score):
-    """A sampler of `function` on two vectors, many copies a call."""
+def copies(function, first, second, budget, score):
+    """A sampler of `function`, of sensitivity 1, on two vectors, many copies a call."""
 
     def sample(runs, rng):
         out = []
         for values in (first, second):
             parts = [
-                score(function(np.tile(values, (_COPIES, 1)), sensitivity, budget, rng))
+                score(function(np.tile(values, (_COPIES, 1)), 1.0, budget, rng))
                 for _ in range(math.ceil(runs / _COPIES))
             ]
             out.append(np.concatenate(parts)[:runs])
@@ -87,29 +87,29 @@ def textbook_laplace(values, law, sensitivity, budget, rng):
 def _noise_cases():
     first, second = np.zeros(1), np.ones(1)
     yield Case(
-        "noise.laplace", "0 and the sensitivity", copies(noise.laplace, first, second, 1.0, 1.0, np.ravel),
+        "noise.laplace", "0 and the sensitivity", copies(noise.laplace, first, second, 1.0, np.ravel),
         Broken("noise halved", louder(2)), runs=200_000, quick=20_000,
     )  # fmt: skip
     a, b = np.zeros(3), np.array([0.5, 0.25, 0.25])
     yield Case(
         "noise.laplace", "vectors at l1 distance 1",
-        copies(noise.laplace, a, b, 1.0, 1.0,
+        copies(noise.laplace, a, b, 1.0,
                lambda o: np.abs(o - b).sum(axis=1) - np.abs(o - a).sum(axis=1)),
         Broken("sensitivity of the largest coordinate", louder(2)), runs=100_000,
     )  # fmt: skip
     yield Case(
         "noise.laplace, last digits", "0 and the sensitivity",
-        copies(noise.laplace, first, second, 1.0, 1.0, last_digit),
+        copies(noise.laplace, first, second, 1.0, last_digit),
         Broken("textbook sampler in doubles", ((noise, "_add", textbook_laplace),), runs=40_000),
         runs=200_000, quick=40_000,
     )  # fmt: skip
     yield Case(
-        "noise.gaussian", "0 and the sensitivity", copies(noise.gaussian, first, second, 1.0, MU, np.ravel),
+        "noise.gaussian", "0 and the sensitivity", copies(noise.gaussian, first, second, MU, np.ravel),
         Broken("noise halved", louder(2)), "gdp", DELTA, runs=200_000, quick=20_000,
     )  # fmt: skip
     yield Case(
         "noise.gaussian", "vectors at l2 distance 1",
-        copies(noise.gaussian, np.zeros(4), np.full(4, 0.5), 1.0, MU, lambda o: o.sum(axis=1)),
+        copies(noise.gaussian, np.zeros(4), np.full(4, 0.5), MU, lambda o: o.sum(axis=1)),
         Broken("sensitivity of one coordinate of 4", louder(2)), "gdp", DELTA, runs=50_000,
     )  # fmt: skip
     off = np.array([[0, math.sqrt(0.5)], [math.sqrt(0.5), 0]])

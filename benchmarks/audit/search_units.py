@@ -97,10 +97,8 @@ def _targets():
     # numbers of any size are left to the targets of records: here they are to pass together
     space = Tables(2 * ROWS, "add-remove", (0, 12), largest=1e6)
 
-    def case(name, function, formula, broken, ratio=_GAUSSIAN, evaluations=1_000, **more):
-        return Target(
-            name, space.relation, ratio, space, replayed(function, formula, **more), broken, evaluations
-        )
+    def case(name, function, formula, broken, ratio=_GAUSSIAN, **more):
+        return Target(name, space.relation, ratio, space, replayed(function, formula, **more), broken, 1_000)
 
     rows_alone = Broken("limited row by row", by_row)
     whole = Broken("all rows drawn", _all_rows)

@@ -165,11 +165,11 @@ def markdown(header, rows):
     return "\n".join(f"| {line} |" for line in lines)
 
 
-def number(value, digits=3):
+def number(value):
     """An R-squared: three decimals, fewer where it is absurd."""
     if not math.isfinite(value):
         return ""
-    return f"{value:.{digits}f}" if value > -10 else f"{value:.0f}" if value > -1e4 else f"{value:.0e}"
+    return f"{value:.3f}" if value > -10 else f"{value:.0f}" if value > -1e4 else f"{value:.0e}"
 
 
 def _machines(runs):

@@ -133,11 +133,12 @@ def test_a_seed_fixes_the_randomness_and_no_seed_does_not():
     assert draws[0] == draws[1] and len(set(draws)) == 4
 
 
-def failure(spends=None, error=dpstats.ReleaseFailed):
+def failure(spends):
     def made(budget):
         if spends is None:
-            return error("toy: it failed.")
-        return error("toy: it failed.", budget.guarantee.replace(spends=budget.guarantee.spends[:spends]))
+            return dpstats.ReleaseFailed("toy: it failed.")
+        done = budget.guarantee.replace(spends=budget.guarantee.spends[:spends])
+        return dpstats.ReleaseFailed("toy: it failed.", done)
 
     return made
 

@@ -34,13 +34,13 @@ def design_of(formula):
     return Design.from_formula(formula, Schema.of(open_source(pd.DataFrame(columns))))
 
 
-def prepared_of(design, filled, mean, count=1000.0, rows=500.0):
+def prepared_of(design, filled, mean):
     """As if every other row had been looked at, and columns were standardised at 0 and 1."""
     d = len(design.column_names)
     rows_away = np.array(filled or [0.0])[:, None, None] * [[[0.5], [0.75]]]
     columns = SimpleNamespace(filled=np.array(filled), rows=rows_away, loc=np.zeros(1)) if filled else None
     return SimpleNamespace(
-        count=count, rows=rows, columns=columns, affine=Affine(np.arange(d), np.zeros(d), np.ones(d)),
+        count=1000.0, rows=500.0, columns=columns, affine=Affine(np.arange(d), np.zeros(d), np.ones(d)),
         whitening=SimpleNamespace(mean=np.array(mean)), gone=SimpleNamespace(columns=np.zeros(0, int)),
         made=None,
     )  # fmt: skip

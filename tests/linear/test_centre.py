@@ -96,19 +96,17 @@ def test_numbers_that_are_none_are_no_harm():
             assert not mean > 0 or (0 <= t <= mean and 0 <= fall < 4 / 3 + 1e-9 and 0 <= variance <= mean)
 
 
-def row_score(v, y, offset, clip, dispersion=0.5):
+def row_score(v, y, offset, clip):
     units, state = units_of(clip), np.zeros((2, len(v)), np.int64)
     u = np.zeros(len(v))
-    glm_kernels.score(
-        np.array([v]), np.array([[y, offset]]), u, True, 20.0, clip, 1e3, dispersion, units, state
-    )
+    glm_kernels.score(np.array([v]), np.array([[y, offset]]), u, True, 20.0, clip, 1e3, 0.5, units, state)
     return from_whole(state, units)
 
 
-def row_matrix(v, y, offset, clip, radius2, squared=False, dispersion=0.5):
+def row_matrix(v, y, offset, clip, radius2, squared=False):
     bound = min(radius2, clip**2) if squared else radius2
     units, state = units_of(bound), np.zeros((2, len(v), len(v)), np.int64)
-    limits = True, 20.0, clip, radius2, dispersion, squared, False
+    limits = True, 20.0, clip, radius2, 0.5, squared, False
     glm_kernels.information(np.array([v]), np.array([[y, offset]]), 0 * v, *limits, units, state)
     return from_whole(state, units)
 

@@ -35,13 +35,11 @@ def rows(hostile=()):
     return V, Y
 
 
-def path(steps=25, first=1.0):
+def path():
     """Points that come nearer, then wander, then jump."""
     g = np.random.default_rng(1)
-    lengths = np.concatenate(
-        [first * 0.5 ** np.arange(8), np.full(steps - 12, 0.005), [0.3, 0.1, 0.01, 0.01]]
-    )
-    turns = g.standard_normal((steps, 3))
+    lengths = np.concatenate([0.5 ** np.arange(8), np.full(13, 0.005), [0.3, 0.1, 0.01, 0.01]])
+    turns = g.standard_normal((25, 3))
     return np.cumsum(lengths[:, None] * turns / np.linalg.norm(turns, axis=1)[:, None], axis=0) + [
         1.0,
         -1.0,

@@ -16,15 +16,15 @@ def symmetric(g, q, noise):
     return matrix + matrix.T
 
 
-def pvalues(errors, draws, outer_noise=0.03, gram_noise=0.03, kurtosis=3.0, scale=1.0, seed=0):
+def pvalues(errors, draws, outer_noise=0.03, gram_noise=0.03, scale=1.0):
     """P-values of releases made of rows with normal covariates; `errors` makes residuals of them."""
-    g, out = np.random.default_rng(seed), []
+    g, out = np.random.default_rng(0), []
     for _ in range(draws):
         V = np.column_stack([np.ones(N), g.standard_normal((N, Q - 1))])
         r = errors(g, V)
         outer = (V * (r**2)[:, None]).T @ V / N + symmetric(g, Q, outer_noise)
         gram = V.T @ V / N + symmetric(g, Q, gram_noise)
-        out.append(het_test(outer * scale, outer_noise * scale, gram, gram_noise, N, kurtosis).pvalue)
+        out.append(het_test(outer * scale, outer_noise * scale, gram, gram_noise, N, 3.0).pvalue)
     return np.array(out)
 
 

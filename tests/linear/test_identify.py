@@ -16,9 +16,9 @@ def left_at(eigenvalues):
     return averaged_noise(np.clip(1 - eigenvalues, -0.9, 1.0), BURN, np.zeros(ROUNDS))[1]
 
 
-def seen(values, noise=0.0, before=None, spread=0.0):
+def seen(values, noise=0.0, spread=0.0):
     q = len(values)
-    return Seen(np.diag(values), noise, np.eye(q) if before is None else np.diag(before), np.full(q, spread))
+    return Seen(np.diag(values), noise, np.eye(q), np.full(q, spread))
 
 
 def test_without_noise_the_bound_is_what_is_known():

@@ -65,11 +65,11 @@ def prepared(formula, data, noise=1e-6, few=False, **more):
     return prepare("test", blocks, budget, Randomness(1), references=1.0, few=few, leave=True), blocks
 
 
-def dark_along(found, columns, aim=1.0):
+def dark_along(found, columns):
     """A Gram matrix in which a direction that only the rare rows tell of is hidden."""
     at = np.isin(found.affine.columns, columns)
     normal = np.linalg.qr(found.whitening.W[at].T)[0][:, :1]
-    return np.eye(len(at)) * aim - (aim - 1e-3) * normal @ normal.T
+    return np.eye(len(at)) - (1 - 1e-3) * normal @ normal.T
 
 
 def turned(before, after):

@@ -57,15 +57,15 @@ def steps_by_hand(V, y, times, psi, curvature, start):
     return path
 
 
-def walked(walk, first, squares, loss, more, last=3):
+def walked(walk, first, squares, loss):
     """Rounds as an estimator makes them: some to a start, then with a released clip, the last averaged."""
     walk.guess_limit(squares)
     walk.rounds(squares, first, "first rounds")
     walk.restart()
     walk.limit(loss)
     walk.curve(loss)
-    walk.rounds(loss, more, "first rounds")
-    walk.rounds(loss, last, "rounds")
+    walk.rounds(loss, 1, "first rounds")
+    walk.rounds(loss, 3, "rounds")
     return walk.finish(loss)
 
 
@@ -80,7 +80,7 @@ def test_rounds_of_least_squares_in_closed_form():
     X, y = arrays()
     V, first = X @ W, np.linalg.solve(W, THETA)
     # nothing is clipped, the first rounds apart: their size is of a standard deviation of 1, 2.5 times so
-    got = walked(walk_on(X, y), 2, Squared(1.0), Squared(1.0), 1)
+    got = walked(walk_on(X, y), 2, Squared(1.0), Squared(1.0))
     start = first
     for _ in range(2):
         start = start + clipped(V, y - V @ start, 2.5 * math.sqrt(Q)).sum(axis=0) / N
@@ -100,7 +100,7 @@ def test_rounds_of_least_squares_in_closed_form():
 def test_rounds_of_huber_restart_where_least_squares_ends():
     X, y = arrays()
     V, squares, loss = X @ W, Squared(9.0), Huber(0.4, 0.6)
-    got = walked(walk_on(X, y), 2, squares, loss, 1)
+    got = walked(walk_on(X, y), 2, squares, loss)
     start = steps_by_hand(V, y, 2, lambda r: r, 1.0, np.linalg.solve(W, THETA))[-1]
     path = steps_by_hand(V, y, 4, lambda r: np.clip(r, -0.4, 0.4), 0.6, start)
     np.testing.assert_allclose(got.start, start, atol=1e-5)
@@ -120,7 +120,7 @@ def test_a_known_curvature_makes_a_round_a_step_of_newtons_method(loss):
     walk = walk_on(X, y)
     whitening = replace(walk.prepared.whitening, spread=np.full(Q, 1e3))
     walk.prepared = replace(walk.prepared, whitening=whitening)
-    got = walked(walk, 2, Squared(9.0), loss, 1)
+    got = walked(walk, 2, Squared(9.0), loss)
     np.testing.assert_allclose(got.precondition, got.assumed * np.linalg.inv(got.hessian), rtol=1e-4)
     if isinstance(loss, Squared):
         # as far as nothing is clipped, least squares after one round
@@ -136,12 +136,12 @@ def test_directions_hidden_by_noise_are_not_gone_along_too_far():
     )
 
 
-def hidden_curvature(mus=None, averaged=6, far=40):
+def hidden_curvature(mus=None):
     """Rounds on a column of few rows far out, whose curvature of 5 limited Gram matrices hide."""
     g = np.random.default_rng(6)
     n = 4000
     rare = np.zeros(n)
-    rare[:far] = math.sqrt(5 * n / far)
+    rare[:40] = math.sqrt(5 * n / 40)
     X = np.column_stack([np.ones(n), rare, g.standard_normal(n)])
     y = X @ [[0.0], [0.3], [0.5]] + 0.1 * g.standard_normal((n, 1))
     raw = Prepared.raw(float(n), 3)
@@ -151,7 +151,7 @@ def hidden_curvature(mus=None, averaged=6, far=40):
         replace(raw, whitening=public),
         False,
         dict.fromkeys(KEYS, SILENT) | (mus or {}),
-        averaged,
+        6,
         Randomness(0),
     )
     # as where noise keeps the radius of the Gram matrix small
@@ -252,7 +252,7 @@ def test_noise_that_is_named_is_noise_that_was_drawn(monkeypatch):
         "excess": 0.15,
         "skewness": 0.35,
     }
-    got = walked(walk_on(X, y, **mus), 2, Squared(1.0), Squared(1.0), 1)
+    got = walked(walk_on(X, y, **mus), 2, Squared(1.0), Squared(1.0))
     scores_drawn = [sd for shape, sd in drawn if shape == (Q,)]
     excess = next(sd for shape, sd in drawn if shape == (2, Q)) / math.sqrt(0.75)
     assert got.excess_noise * N == pytest.approx(excess) and excess == pytest.approx(
@@ -290,7 +290,7 @@ def test_each_release_has_its_own_budget(monkeypatch):
         "skewness": 0.35,
         "outer": 0.29,
     }
-    walked(walk_on(X, y, **mus), 2, Squared(1.0), Huber(0.4, 0.6), 1)
+    walked(walk_on(X, y, **mus), 2, Squared(1.0), Huber(0.4, 0.6))
     assert seen == [0.05, 0.05, 0.12, 0.31, 0.05, 0.24, 0.24, 0.24, 0.17, 0.22, 0.35, 0.29]
 
 
@@ -649,7 +649,7 @@ def test_rounds_that_swing_determine_nothing(far):
     raw = Prepared.raw(float(n), 3)
     prepared = replace(raw, whitening=replace(raw.whitening, **vars(public)))
     walk = Walk(Rows(X, y), prepared, False, dict.fromkeys(KEYS, SILENT), 3, Randomness(0))
-    rounds = walked(walk, 1, Squared(0.01), Squared(0.01), 1)
+    rounds = walked(walk, 1, Squared(0.01), Squared(0.01))
     got = rounds_inference(rounds, prepared, "robust", "")
     assert rounds.swings == bool(far)
     assert undetermined(got.cov, got.hidden).all() == bool(far)

@@ -118,7 +118,7 @@ def grouped(seed, n=20_000):
     return pd.DataFrame({"y": 1 + x + errors, "x": x, "group": group})
 
 
-def released_by(data, eps, seeds, monkeypatch, formula="y ~ x + group", estimator="ols"):
+def released_by(data, eps, seeds, monkeypatch, formula="y ~ x + group"):
     """The mean square of the skewness in its standard deviations, and the fits."""
     squares, fits = [], []
     real = rounds_inference.with_seen
@@ -129,7 +129,7 @@ def released_by(data, eps, seeds, monkeypatch, formula="y ~ x + group", estimato
 
     monkeypatch.setattr(rounds_inference, "with_seen", watched)
     for seed in seeds:
-        fits.append(getattr(dpstats, estimator)(formula, data(seed), eps=eps, seed=seed))
+        fits.append(dpstats.ols(formula, data(seed), eps=eps, seed=seed))
     return np.array(squares), fits
 
 

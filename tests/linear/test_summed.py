@@ -185,11 +185,11 @@ class Given:
         return iter(self._blocks)
 
 
-def answers(units, family, top=12.0):
+def answers(units, family):
     rows = np.concatenate([np.asarray(unit, float) for unit in units])
     ends = np.cumsum([len(unit) for unit in units])
     given = Given(Blocks(rows[:, :-1], rows[:, -1], ends), family)
-    return SummedAnswers(given, plain_frame(rows.shape[1] - 1), None, top)
+    return SummedAnswers(given, plain_frame(rows.shape[1] - 1), None, 12.0)
 
 
 @pytest.mark.parametrize("family", [Binomial(), Counts()])

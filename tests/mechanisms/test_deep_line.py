@@ -124,21 +124,23 @@ def kernel_law(x, y, which, rate):
     return weights / weights.sum()
 
 
-def worst_ratio(rate, which="bounded", count=60):
+def worst_ratio(rate):
     """Largest log-ratio between the laws of neighbours: records replaced, also by unusable ones, jitter
     kept."""
     rng, worst = np.random.default_rng(3), 0.0
-    for _ in range(count):
+    for _ in range(60):
         n = int(rng.integers(1, 9))
         x, y = rng.integers(-1, 2, n).astype(float), rng.integers(-2, 3, n) / 2 + 1e-3 * rng.uniform(-1, 1, n)
-        here = kernel_law(x, y, which, rate)
+        here = kernel_law(x, y, "bounded", rate)
         for _ in range(12):
             i = rng.integers(n)
             there_x, there_y = x.copy(), y.copy()
             there_x[i], there_y[i] = rng.integers(-2, 3), rng.choice([-5.0, -0.3, 0.2, 5.0])
             if rng.random() < 0.2:
                 there_x, there_y = np.delete(there_x, i), np.delete(there_y, i)
-            worst = max(worst, float(np.abs(np.log(here / kernel_law(there_x, there_y, which, rate))).max()))
+            worst = max(
+                worst, float(np.abs(np.log(here / kernel_law(there_x, there_y, "bounded", rate))).max())
+            )
     return worst
 
 

@@ -66,10 +66,10 @@ def neighbours(values, n, relation):
                     yield [values[i] for i in x], [values[i] for i in other]
 
 
-def worst_over_small_data(q, eps, relation, weigh=log_weights, largest=3):
+def worst_over_small_data(q, eps, relation, largest=3):
     values = HOSTILE if largest < 4 else (0.0, 1.0, 2.0)
     return max(
-        worst_log_ratio(x, other, q, eps, relation, weigh)
+        worst_log_ratio(x, other, q, eps, relation, log_weights)
         for n in range(largest + 1)
         for x, other in neighbours(values, n, relation)
     )

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare, kstest, norm, t
+from scipy.stats import chisquare, kstest, t
 
 from dpstats.errors import ParameterError
 from dpstats.mechanisms import calibration
@@ -20,7 +20,6 @@ from dpstats.mechanisms.student import (
     student_pair,
 )
 
-Z = norm.isf(1e-6)
 BUDGETS = [0.1, 1.0, 3.0, 12.0]
 
 

@@ -39,7 +39,6 @@ def classical():
     return fit, ours
 
 
-BOUNDS = {"age": (18, 90), "y": (-9, 99)}
 NEW = pd.DataFrame({"x": [0.0, 2.0, 10.0, math.nan]}, index=["a", "b", "c", "d"])
 
 
