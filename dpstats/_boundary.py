@@ -199,7 +199,7 @@ def _meant(text: str, parameters: Collection[str]) -> str:
     return f"{text}; did you mean {close[0]!r}{other}?"
 
 
-def _clean(error: BaseException, name: str, parameters: Collection[str] = ()) -> BaseException:
+def _clean(error: BaseException, name: str, parameters: Collection[str]) -> BaseException:
     # without a further frame it is the call itself that Python refuses, naming parameters
     called = error.__traceback__ is not None and error.__traceback__.tb_next is not None
     if isinstance(error, TypeError) and not called:

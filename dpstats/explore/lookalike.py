@@ -197,9 +197,7 @@ _EXAMPLE = (
 )
 
 
-def _scores(
-    columns: Mapping[str, Callable[[Floats], Floats]], correlation: Any, where: str = "correlation"
-) -> Floats:
+def _scores(columns: Mapping[str, Callable[[Floats], Floats]], correlation: Any, where: str) -> Floats:
     """Correlations of the normal scores that give the columns those asked for."""
     names = list(columns)
     matrix, asked = np.eye(len(names)), np.eye(len(names))

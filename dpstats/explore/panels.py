@@ -48,7 +48,7 @@ def _grid(panels: Sequence[Callable[[Any], None]], across: int, wide: float, hig
 # -- descriptions --------------------------------------------------------------------------------------------
 
 
-def description(described: "Description", columns: Any = None) -> Any:
+def description(described: "Description", columns: Any) -> Any:
     """A histogram for each column of numbers, shares of levels for each column of these, and correlations.
 
     The bars of a histogram lie between points about the private quartiles, and show how many rows were

@@ -188,7 +188,7 @@ class _SchemaFactor:
         return np.zeros((1, factor.width))
 
 
-def make_layout(formula: str, schema: Schema, aside: Container[object] = ()) -> Layout:
+def make_layout(formula: str, schema: Schema, aside: Container[object]) -> Layout:
     """Return the layout of a formula for a schema; the errors are those of ``Design.from_formula``."""
     lhs, rhs = parse_terms(formula, schema, aside)
     made = {}

@@ -25,7 +25,7 @@ MAX_TERMS = 2_000
 
 
 def parse_terms(
-    formula: str, schema: Schema, aside: Container[object] = ()
+    formula: str, schema: Schema, aside: Container[object]
 ) -> tuple[list[patsy.Term], list[patsy.Term]]:
     """Return the terms of both sides of a formula.
 

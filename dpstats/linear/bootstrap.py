@@ -46,7 +46,7 @@ Response = Callable[[Floats, Floats, np.random.Generator], tuple[Floats, Floats]
 
 
 def check_cov_type(
-    cov_type: str, unit: object = None, known: tuple[str, ...] = ("robust", "nonrobust", "bootstrap")
+    cov_type: str, unit: object, known: tuple[str, ...] = ("robust", "nonrobust", "bootstrap")
 ) -> str:
     """Return `cov_type` if it is one of the `known`, and "cluster" where units are summed up and it is that,
     "robust" or the usual one, which comes first; else a ParameterError.

@@ -210,7 +210,7 @@ def without_reference(reference: Reference, at: int, d: int) -> LeftOut:
     )
 
 
-def least_rows(noise: float, count: float, seen: float = SEEN) -> float:
+def least_rows(noise: float, count: float, seen: float) -> float:
     """The released number from which on a level is taken to have rows."""
     return max(noise, min(seen * noise, _RARE * count))
 

@@ -334,7 +334,7 @@ def _correction_in_words(change: Floats, cov: Floats) -> str:
     )
 
 
-def decided_by_few(prepared: Prepared, variance: float, explained: float, size: float = 1.0) -> str:
+def decided_by_few(prepared: Prepared, variance: float, explained: float, size: float) -> str:
     """What to say where few rows decide the fit, which the released counts cannot follow; else nothing.
 
     The standardisation counts rows by octave of the response, and the fit by octave of the products. Where

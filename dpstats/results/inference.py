@@ -42,7 +42,7 @@ def standard_errors(cov: ArrayLike) -> Floats:
     return np.sqrt(np.where(variances >= 0, variances, np.nan))
 
 
-def critical_value(alpha: float = 0.05, df: float | None = None) -> float:
+def critical_value(alpha: float, df: float | None = None) -> float:
     """The two-sided critical value of the normal or Student's t distribution.
 
     Parameters
