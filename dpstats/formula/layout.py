@@ -199,8 +199,6 @@ def make_layout(formula: str, schema: Schema, aside: Container[object]) -> Layou
         return made[code]
 
     responses = tuple(_response(factor_of(term.factors[0].name())) for term in lhs)
-    if not responses:
-        raise FormulaError("the formula has no response; write 'response ~ terms'.")
     if not rhs:
         raise FormulaError("the formula has no terms; write at least the constant, 'response ~ 1'.")
     terms = [patsy.Term([_SchemaFactor(factor_of(f.name())) for f in term.factors]) for term in rhs]

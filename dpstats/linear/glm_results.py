@@ -206,8 +206,7 @@ def _far(budget: GLMBudget, prepared: Prepared, errors: Floats, root: Floats) ->
 def _to_ends(public: PublicDesign, prepared: Prepared, distance: Floats) -> Iterator[tuple[int, Floats]]:
     """For free columns whose variable others read, how all columns change towards its ends: (2, d)."""
     marginals, variables = public.marginals, prepared.variables
-    if marginals is None or variables is None:
-        return
+    assert marginals is not None and variables is not None
     middle = {name: float(variables.loc[i]) for name, i in marginals.variables.items()}
     codes = {factor.name: np.zeros(3, np.intp) for factor in marginals.factors}
     for name, i in marginals.variables.items():

@@ -153,9 +153,8 @@ def _apart(public: PublicDesign, columns: Standardization, i: int, seen: bool) -
 def _dense(columns: Standardization | None, public: PublicDesign) -> Booleans:
     """Which columns are products of at most one thing that is 0 in many rows: levels, whose cells may leave,
     or a column whose location is 0."""
+    assert public.marginals is not None
     found = np.ones(len(public.scale), bool)
-    if public.marginals is None:
-        return found
     places = public.marginals.variables
     for subterm in public.marginals.design.layout.subterms:
         zeros = int(any(isinstance(factor, Categorical) for factor in subterm.factors))
