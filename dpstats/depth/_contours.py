@@ -185,7 +185,7 @@ def contours(data: ArrayLike, depths: ArrayLike) -> list[Floats]:
     [[[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0]], [[1.0, 1.0]]]
     """
     data = matrix("data", data, columns=2)
-    depths = integers("depths", depths)
+    depths = integers(depths)
     (table,), exponents = decimals(data)
     found = plane_contours(table, depths)
     return [polygon / 10.0**exponents for polygon in found if polygon is not None]

@@ -57,7 +57,7 @@ def plot_contours(data: ArrayLike, depths: ArrayLike | None = None, *, ax: Any =
     if depths is None:
         depths = np.unique(np.maximum(1, np.round(np.array(_FRACTIONS) * median.depth)).astype(int))
     else:
-        depths = np.unique(integers("depths", depths))
+        depths = np.unique(integers(depths))
     bag = _bag_depth(X, median.depth)
     *lines, bag_polygon, deepest = contours(X, [*depths, bag, median.depth])
     import matplotlib.pyplot as plt

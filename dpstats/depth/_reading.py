@@ -69,11 +69,11 @@ def vector(name: str, value: ArrayLike, *, length: int | None = None, at_least: 
     return _finite(name, array, allowed)
 
 
-def integers(name: str, value: ArrayLike) -> Integers:
-    """Return `value` as a vector of positive integers."""
-    array = np.atleast_1d(np.asarray(value))
+def integers(depths: ArrayLike) -> Integers:
+    """Return `depths` as a vector of positive integers."""
+    array = np.atleast_1d(np.asarray(depths))
     if array.ndim != 1 or array.dtype.kind not in "iu" or (array < 1).any():
-        raise ParameterError(f"{name} must be a positive integer or a vector of them.")
+        raise ParameterError("depths must be a positive integer or a vector of them.")
     return array.astype(np.int64)
 
 

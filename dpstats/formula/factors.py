@@ -8,7 +8,7 @@ alone.
 
 import ast
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import patsy
@@ -66,9 +66,10 @@ class Numeric:
     node: Name | Number | Apply
     bounds: tuple[float, float] | None
     numbers: frozenset[str]
-    coded: frozenset[tuple[str, tuple[Any, ...]]] = frozenset()
-    width: int = 1
     truth: bool = False
+
+    coded: ClassVar[frozenset[Any]] = frozenset()
+    width: ClassVar[int] = 1
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "number"}

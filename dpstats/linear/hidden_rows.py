@@ -89,7 +89,7 @@ def without_hidden(
     while True:
         now = found.prepared
         of_count = noise * (prepared.count / now.count if now.count > 0 else 1.0)
-        rare = _of_direction(now, Seen.of(found.gram, of_count, now.whitening, 1.0).hidden(1.0))
+        rare = _of_direction(now, Seen.of(found.gram, of_count, now.whitening, 1.0).hidden())
         if rare is None:
             return replace(found, gram=aim * found.gram) if now is not first else None
         # but for those that have left with others before, where that is more than noise
@@ -263,7 +263,7 @@ def _told_by(found: Turned, rare: Rare, noise: float) -> tuple[list[_Told], Floa
         if other.name == name:
             continue
         groups, cells = Groups.of(prepared, (name, other.name)), list[tuple[float, Floats]]()
-        for b in groups.levels(1):
+        for b in map(int, np.unique(groups.codes[:, 1])):
             codes = {name: level, other.name: b}
             mean = in_cell(prepared, codes)
             if (cell := groups.mark(codes)) is not None:

@@ -82,10 +82,10 @@ class Seen:
         sizes = aim / np.maximum(values, np.maximum(_SURE * sd, _LEAST * aim))
         return (vectors * sizes) @ vectors.T
 
-    def hidden(self, aim: float) -> Floats:
-        """Directions, (q, k), whose eigenvalue may be as good as 0."""
+    def hidden(self) -> Floats:
+        """Directions, (q, k), whose eigenvalue may be as good as 0, if that of one that is seen well is 1."""
         values, error, vectors = self.directions()
-        return np.asarray(vectors[:, values - CERTAIN * error <= HIDDEN * aim])
+        return np.asarray(vectors[:, values - CERTAIN * error <= HIDDEN])
 
     def leaning(self, hidden: Floats, back: Floats) -> Floats:
         """The map to coefficients, (d, q), without what these have of hidden directions by the noise of these

@@ -76,10 +76,6 @@ class Groups:
         joined = np.hstack(values)
         return cls(names, codes, joined, np.asarray(np.linalg.pinv(joined), float), np.hstack(vectors))
 
-    def levels(self, factor: int) -> list[int]:
-        """Those of the rows that are there."""
-        return [int(level) for level in np.unique(self.codes[:, factor])]
-
     def mark(self, codes: dict[str, int]) -> Floats | None:
         """What whitened rows are multiplied by to give 1 where they have some levels, and 0 elsewhere, if the
         columns tell."""

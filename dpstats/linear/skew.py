@@ -53,12 +53,12 @@ def skewness(
     >>> far, round(variance, 6)
     (array([0.2, 0. ]), 0.000135)
     """
-    share, left = _within(clip, PART)
+    share, left = _within(clip)
     return share * score - inner, noise**2 + (share * rest) ** 2 + left / count / len(inner)
 
 
-def _within(clip: Clip, part: float) -> tuple[float, float]:
-    """Which share of the rows that the clip leaves as they are `part` of it leaves, and the mean square of
+def _within(clip: Clip) -> tuple[float, float]:
+    """Which share of the rows that the clip leaves as they are a quarter of it leaves, and the mean square of
     what that limits products to, less the share of what the clip does."""
     first = clip.sizes[0]
     below = first * (np.arange(_BELOW) + 0.5) / _BELOW  # rows below the first size are spread evenly
@@ -66,8 +66,8 @@ def _within(clip: Clip, part: float) -> tuple[float, float]:
     rows = -np.diff(clip.beyond, prepend=clip.beyond[0], append=0.0)[1:]
     rows = np.maximum(np.concatenate([np.full(_BELOW, (1 - clip.beyond[0]) / _BELOW), rows]), 0.0)
     within = float(rows[sizes < clip.norm].sum())  # none by counts that are noise
-    share = float(rows[sizes < part * clip.norm].sum()) / within if within > 0 else 1.0
-    rest = np.minimum(sizes, part * clip.norm) - share * np.minimum(sizes, clip.norm)
+    share = float(rows[sizes < PART * clip.norm].sum()) / within if within > 0 else 1.0
+    rest = np.minimum(sizes, PART * clip.norm) - share * np.minimum(sizes, clip.norm)
     return share, float(rows @ rest**2)
 
 

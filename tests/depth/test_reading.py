@@ -72,7 +72,7 @@ def test_bad_vectors(bad):
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "2", [1, 0], [[1]], True])
 def test_bad_integers(bad):
     with pytest.raises(ParameterError, match="^depths must"):
-        reading.integers("depths", bad)
+        reading.integers(bad)
 
 
 def test_messages_do_not_show_data():

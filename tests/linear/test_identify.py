@@ -162,6 +162,6 @@ def test_columns_of_few_rows_repeat_no_other(noise):
     mixed[:2, :2] = turn
     for gram, want in ((mixed @ rare @ mixed, []), (alike, [[0, 1]] if noise < 0.15 else [])):
         shows = Seen.alone(gram, noise)
-        dark = shows.hidden(1.0)
+        dark = shows.hidden()
         found = shows.repeated(9 * dark @ dark.T, np.eye(5))
         assert [list(those) for those in found] == want
