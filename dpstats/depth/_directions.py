@@ -46,6 +46,14 @@ def directions(d: int, count: int = 1000, seed: int = 0) -> Floats:
     return np.concatenate(sets)
 
 
+def centre_and_unit(X: Floats) -> tuple[Floats, Floats]:
+    """What columns are centred and scaled by, medians, so that random directions see all of them."""
+    centre = np.median(X, axis=0)
+    away = np.abs(X - centre)
+    spread, fallback = np.median(away, axis=0), away.max(axis=0)
+    return centre, np.where(spread > 0, spread, np.where(fallback > 0, fallback, 1.0))
+
+
 def project(X: Floats, v: Floats) -> Floats:
     """``X @ v`` with an order of additions that does not depend on the shape of X.
 

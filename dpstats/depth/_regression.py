@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from dpstats._jit import kernel
 from dpstats._types import Array, Floats, Integers
 from dpstats._validation import check, fail, one_of
-from dpstats.depth._directions import regression_bound
+from dpstats.depth._directions import centre_and_unit, regression_bound
 from dpstats.depth._halfspace import chosen_directions
 from dpstats.depth._order import order, workspace
 from dpstats.depth._predicates import residual_sign
@@ -169,15 +169,6 @@ def _from_signs(signs: Array, X: Floats) -> Integers:
     return zeros + out
 
 
-def _scaled(X: Floats) -> Floats:
-    """Centre and scale the columns by medians, so that random directions see all of them."""
-    centred = X - np.median(X, axis=0)
-    spread = np.median(np.abs(centred), axis=0)
-    fallback = np.abs(centred).max(axis=0)
-    spread = np.where(spread > 0, spread, np.where(fallback > 0, fallback, 1.0))
-    return centred / spread
-
-
 def regression(
     fits: ArrayLike,
     x: ArrayLike,
@@ -256,6 +247,7 @@ def regression(
     if method == "directions":
         if n == 0:
             return np.zeros(len(fits), dtype=np.int64)
-        return regression_bound(signs, _scaled(X), chosen_directions(directions, p))
+        centre, unit = centre_and_unit(X)
+        return regression_bound(signs, (X - centre) / unit, chosen_directions(directions, p))
     (read,), _ = decimals(X)
     return _from_signs(signs, read)

@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 from scipy.spatial import ConvexHull, HalfspaceIntersection, QhullError
 
 from dpstats._jit import kernel
-from dpstats.depth._directions import project
+from dpstats.depth._directions import centre_and_unit, project
 from dpstats.depth._halfspace import exact_depths, rational_depth
 from dpstats.depth._order import order, workspace
 from dpstats.depth._reading import clip
@@ -136,10 +136,7 @@ class Pool:
     """
 
     def __init__(self, X, V):
-        self.centre = np.median(X, axis=0)
-        spread = np.median(np.abs(X - self.centre), axis=0)
-        fallback = np.abs(X - self.centre).max(axis=0)
-        self.unit = np.where(spread > 0, spread, np.where(fallback > 0, fallback, 1.0))
+        self.centre, self.unit = centre_and_unit(X)
         self.data = (X - self.centre) / self.unit
         self.V = np.empty((0, X.shape[1]))
         self.sorted = np.empty((0, len(X)))
@@ -334,7 +331,7 @@ def deepest_in_space(X, V):
         normals = np.cross(rows[j] - rows[i], rows[k] - rows[i]) * pool.unit
         pool.add(np.concatenate([normals, -normals]))
     high, ball = pool.deepest(-(-n // 4), (n + int(weights.max())) // 2)
-    best = (-1, None)
+    best: Any = (-1, None)
     maximal = True
     for _ in range(_ROUNDS):
         if ball is None:
