@@ -35,7 +35,7 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     ----------
     rounds : Rounds
     prepared : Prepared
-    cov_type : {"robust", "nonrobust", "bootstrap"}
+    cov_type : {"robust", "nonrobust", "bootstrap", "cluster"}
     note : str
         A further note for the table.
 
