@@ -130,15 +130,10 @@ def _budget(
 ) -> _Budget:
     public = PublicDesign.of(design)
     # sums of units are balanced as one sum of them needs it: rounds without their Gram matrix may go astray
-    first = SHARES["first rounds"] * (standardize and call.unit is None)
-    steps = solved_steps(
-        public,
-        standardize,
-        clip,
-        call.unit,
-        Step("first rounds", "gradients, first rounds", first, _FIRST),
-        Step("rounds", "moments of covariates and response", SHARES["rounds"]),
-    )
+    share = SHARES["first rounds"] * (standardize and call.unit is None)
+    first = Step("first rounds", "gradients, first rounds", share, _FIRST)
+    last = Step("rounds", "moments of covariates and response", SHARES["rounds"])
+    steps = solved_steps(public, standardize, clip, call.unit, first, last)
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
     clip = clip if clip or standardize else 1.0
     return _Budget(guarantee, mus, public, stages(mus, standardize, call.unit), standardize, clip, cov_type)

@@ -145,14 +145,9 @@ def _budget(
         first = total - 1
     # without a standardisation all rounds are alike, as published
     weight = SHARES["first rounds"] if standardize else SHARES["rounds"] * first
-    steps = solved_steps(
-        public,
-        standardize,
-        clip,
-        call.unit,
-        Step("first rounds", "gradients, first rounds", weight * bool(first), max(first, 1)),
-        Step("rounds", "gradients, averaged rounds", SHARES["rounds"], total - first),
-    )
+    before = Step("first rounds", "gradients, first rounds", weight * bool(first), max(first, 1))
+    last = Step("rounds", "gradients, averaged rounds", SHARES["rounds"], total - first)
+    steps = solved_steps(public, standardize, clip, call.unit, before, last)
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
     given = guarantee, mus, public, stages(mus, standardize, call.unit), standardize, clip
     return _Budget(*given, first, total - first, cov_type)
