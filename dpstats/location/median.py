@@ -22,7 +22,7 @@ from dpstats.mechanisms.order_statistics import lower_median, median_sensitiviti
 from dpstats.mechanisms.random_dp import check_guarantee, dkw_distance, widened
 from dpstats.mechanisms.rank_interval import RankInterval, without_end
 from dpstats.mechanisms.rng import Randomness
-from dpstats.mechanisms.size import LARGEST, SizedLattice, release_size
+from dpstats.mechanisms.size import LARGEST, SizedLattice, release_size, sizes
 from dpstats.mechanisms.smooth_release import SmoothBudget, SmoothRelease, SmoothStatistic, smooth_release
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.privacy.ledger import Ledger
@@ -39,6 +39,8 @@ _SIZE = 0.12
 without an interval with some 200."""
 _NOTHING = 2.0**-20
 """Where an interval is so many times as long as its estimate, and 0 is in it, the estimate is 0."""
+_ASTRAY = 4096.0
+"""An interval that has 0 in it and is so many times as long as values are large says nothing."""
 _NOTE = "The interval covers the population's value for any distribution, if rows are independent draws."
 _AT_BOUND = "A declared bound is the estimate: values beyond it, if there are any, count as moved to it"
 _UNDETERMINED = "Not determined at this budget (more rows, a larger eps, or bounds would do)"
@@ -258,10 +260,12 @@ def _budget(
 
 @dataclass(frozen=True)
 class _Release:
-    """The released quantiles and the half-widths of their intervals."""
+    """The released quantiles, the half-widths of their intervals, and the size of the values, a power of two;
+    infinite where none is seen."""
 
     estimates: tuple[float, ...]
     half_widths: tuple[float, ...]
+    size: float
 
 
 def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
@@ -273,7 +277,8 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """
     y = np.sort(gather(blocks)[1][:, 0])
     bounds = budget.bounds or (-LARGEST, LARGEST)
-    size = release_size(y, budget.eps_size, rng, max(abs(bounds[0]), abs(bounds[1])))
+    largest = max(abs(bounds[0]), abs(bounds[1]))
+    size = release_size(y, budget.eps_size, rng, largest)
     lattice = SizedLattice(size, bounds)
     values, q = lattice.shrunk(y), np.array(budget.q)
     if len(q) == 1:
@@ -286,7 +291,8 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
         interval.release(y, estimate, rng)
         for interval, estimate in zip(budget.intervals, estimates, strict=False)
     ]
-    return _Release(tuple(estimates), tuple(widths))
+    seen = size > sizes(largest)[0]
+    return _Release(tuple(estimates), tuple(widths), math.ldexp(1.0, size) if seen else math.inf)
 
 
 def _results(design: Design, budget: _Budget, release: _Release, *, title: str, several: bool) -> Results:
@@ -306,7 +312,11 @@ def _results(design: Design, budget: _Budget, release: _Release, *, title: str, 
         around_0 = (ends[0] <= 0) & (ends[1] >= 0)
         estimates[around_0 & (np.abs(estimates) < _NOTHING * (ends[1] - ends[0]))] = 0.0
         # without ends the estimate may be any number
-        lost = without_end(estimates, widths) if budget.bounds is None else np.zeros(len(widths), bool)
+        lost = np.zeros(len(widths), bool)
+        if budget.bounds is None:
+            # or as good as without: so far beyond the values that the estimate may be any number, too
+            astray = (widths >= np.abs(estimates)) & (widths > _ASTRAY * release.size)
+            lost = without_end(estimates, widths) | astray
         estimates[lost] = ends[:, lost] = math.nan
         if lost.any():
             hidden = ", ".join(name for name, gone in zip(names, lost, strict=True) if gone)

@@ -69,7 +69,8 @@ def huber(
     %(formula, data, eps, delta)s
     c : float
         Residuals beyond `c` times the residual scale count as if they were there. 1.345 is 95 % efficient for
-        normal errors; as `c` goes to 0 the fit goes to median (LAD) regression.
+        normal errors; as `c` goes to 0 the fit goes to median (LAD) regression. The scale is released, that
+        of a first fit, and what is estimated is the solution of Huber's equation at that scale.
     rounds : int, optional
         Number of rounds, at least 6; a third of them start with least squares and lead to the Huber fit, and
         the others are averaged. By default 14.
@@ -199,7 +200,10 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     u, inference = np.zeros(len(prepared.affine.columns)), None
     if rounds is not None:
         threshold = budget.c * release.sigma * float(prepared.response.scale[0])
-        note = f"Residuals beyond {threshold:.3g} count as if they were there."
+        note = (
+            f"Residuals beyond {threshold:.3g} count as if they were there. That limit is noisy; where errors are "
+            "skewed, or many the same, coefficients depend on it, and intervals are for this one."
+        )
         u = rounds.coefficients
         if rounds.metric is not None:
             note = f"{note} {rounds.clip.unit_note(math.sqrt(len(u) * rounds.psi2), rounds.most)}"

@@ -401,3 +401,20 @@ def test_no_number_is_too_large_for_the_noise(monkeypatch):
         assert signs(low, **how) == signs(high, **how) == {-1.0, 1.0}
     monkeypatch.setattr(student, "limited", lambda values: np.atleast_1d(np.asarray(values, dtype=float)))
     assert signs(low) == {-1.0} and signs(high) == {1.0}
+
+
+def test_an_interval_far_beyond_all_values_says_nothing():
+    """Near the end of the data the search may end anywhere: 0.99 quantiles of counts of 1e10, plus or minus
+    as much, were printed."""
+    shown = 0
+    for seed in range(60):
+        y = np.random.default_rng([seed, 10_000]).poisson(1.5, 10_000) * 1.0
+        fit = dpstats.quantile("y ~ 1", {"y": y}, q=0.99, eps=1, seed=seed)
+        length = float(np.diff(fit.conf_int().iloc[0])[0])
+        shown += np.isfinite(length)
+        assert not length > 16 * 2 * 4096
+        assert np.isfinite(fit.params.iloc[0]) == np.isfinite(length)
+    assert shown > 40
+    # of mostly zeros no size is seen, and intervals are as they are
+    y = np.where(np.arange(20_000) % 3 == 0, 1e6 + np.arange(20_000.0), 0.0)
+    assert dpstats.quantile("y ~ 1", {"y": y}, q=0.8, eps=1, seed=1).params.iloc[0] > 1e6
