@@ -216,8 +216,8 @@ def far_rows(V, R, u, top, clip, radius2, dispersion, count, units, total):
             r, mean, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, True, top)
             if not mean * norm2 > radius2:
                 continue
-            r, weight, _ = _part(r, mean, far, norm2, True, clip, radius2, dispersion)
-            factor = weight * r
+            r, _, _ = _part(r, mean, far, norm2, True, clip, np.inf, dispersion)
+            factor = r
             if abs(factor) < np.inf and factor != 0.0:
                 factor *= units
                 for a in range(u.size):

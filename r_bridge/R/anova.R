@@ -6,6 +6,7 @@
 #' privacy noise: at no privacy cost. Each term is tested given all others, as by `car::Anova(fit, type = 3)`.
 #'
 #' @param object A fit, from [dp_ols()] and its kin.
+#' @param test As of [stats::anova()]: `"Chisq"` or `"F"` where these are the tests, as there are no others.
 #' @param ... Refused.
 #'
 #' @details
@@ -21,9 +22,13 @@
 #' anova(fit)
 #' try(anova(fit, fit))
 #' @export
-anova.dpstats <- function(object, ...) {
+anova.dpstats <- function(object, ..., test = NULL) {
   if (any(!nzchar(given_names(...)))) fail("parameter_error", one_fit)
   no_others(...)
+  made <- if (is.null(object$df)) "Chisq" else "F"
+  if (!is.null(test) && !identical(test, made)) {
+    fail("parameter_error", "test must be NULL or \"", made, "\", as the tests of this fit are.")
+  }
   tests_of_terms(object, unique(object$term_of[!is.na(object$term_of)]), "Wald tests of terms")
 }
 

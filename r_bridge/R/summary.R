@@ -37,7 +37,8 @@ summary.dpstats <- function(object, level = 1 - object$alpha, ...) {
       determined = determined(object), coverage = coverage_sentence(object, level), cov_type = object$cov_type,
       released = object$released, guarantee = object$guarantee,
       notes = object$notes, r.squared = object$released[["rsquared"]], adj.r.squared = adjusted(object),
-      sigma = object$released[["sigma"]], df = c(nrow(table), as.numeric(nobs.dpstats(object)) - nrow(table), nrow(table))
+      sigma = object$released[["sigma"]], dispersion = object$released[["dispersion"]],
+      deviance = object$released[["deviance"]], null.deviance = object$released[["null_deviance"]], df = c(nrow(table), as.numeric(nobs.dpstats(object)) - nrow(table), nrow(table))
     ),
     class = "summary.dpstats"
   )

@@ -13,6 +13,13 @@ their_covariance <- paste0(from_rows, "; vcov() has the covariance that was, rob
 
 not_released <- function(name, why = each_row) fail("not_released", "'", name, "' ", why, ".")
 
+# As of a list, but for what a fit of lm() holds of each row, which would add up to 0 silently.
+#' @export
+`$.dpstats` <- function(x, name) {
+  if (name %in% c("residuals", "fitted.values")) not_released(name)
+  unclass(x)[[name, exact = FALSE]]
+}
+
 #' @export
 residuals.dpstats <- function(object, ...) not_released("residuals")
 

@@ -390,3 +390,18 @@ test_that("a guarantee that protects little says so", {
   expect_match(promise(guarantee), note, fixed = TRUE, all = FALSE)
   expect_length(promise(utils::modifyList(guarantee, list(eps = 1, delta = 1e-6))), 1)
 })
+
+test_that("a list's way to what was not released is refused, too", {
+  skip_without_python()
+  d <- data.frame(x = sin(1:3000), z = cos(1:3000))
+  d$y <- d$x + d$z
+  fit <- dp_ols(y ~ x + z, d, eps = 5, seed = 1)
+  expect_error(fit$residuals, "was not released", class = "dpstats_not_released")
+  expect_error(fit$fitted.values, "was not released", class = "dpstats_not_released")
+  expect_null(fit$nothing)
+  expect_identical(fit$guar, fit$guarantee)
+  expect_error(anova(fit, test = "F"), "test must be NULL or \"Chisq\"", class = "dpstats_parameter_error")
+  expect_identical(anova(fit, test = "Chisq"), anova(fit))
+  counts <- dp_glm(round(exp(x)) ~ x, d, poisson(), eps = 8, seed = 1)
+  expect_identical(summary(counts)$dispersion, counts$released$dispersion)
+})
