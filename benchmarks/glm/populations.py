@@ -57,6 +57,7 @@ SHARES = [
 ]  # fmt: skip
 COUNTS = [
     ("german_health", "docvis", "age + female + married + kids + hhninc + educ + self + outwork"),
+    ("doctor_visits", "visits", "gender + age + income + illness + reduced + health"),
     ("vietnam_visits", "pharvis", "educ + sex + age + married + illness + injury + illdays + actdays"
      " + insurance + lnhhexp"),
     ("patents", "patents", "sales + capital + employment + randd + institutions + sp500 + competition"

@@ -29,6 +29,7 @@ from dpstats.linear.glm_release import GLMRelease, still_moving
 from dpstats.linear.glm_scores import (
     COUNTED,
     FARTHER,
+    FAR_WEIGHT,
     Parts,
     release_deviances,
     release_excess,
@@ -122,9 +123,7 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
             f"{method}: the response shows no variation beyond the privacy noise: "
             + ("hardly any counts but 0." if family.counts else "hardly any rows of one of its classes.")
         )
-    exposure = 1.0
-    if budget.wide is not None:
-        exposure = release_exposure(kept, mus["exposure"], rng)
+    exposure = 1.0 if budget.wide is None else release_exposure(kept, mus["exposure"], rng)
     walk = _Walk(with_offsets, prepared, first, exposure, budget, count, rng)
     for t in range(budget.first):
         walk.step(t)
@@ -321,10 +320,11 @@ class _Walk:
         noise = math.hypot(1, COUNTED) / mu / n
         share = max(rows / n, noise / COUNTED)
         # their sampling, and what the noise of the coefficients does to them
-        sampling = share * min(near.clip**2, parts.radius2 * parts.dispersion) / q / n
-        moved = min(share * parts.radius2 / q, 1.0) * parts.clip / self._budget.mus["rounds"] / n
-        rest = sampling + moved**2 / self._budget.averaged
-        return {"excess": excess / n, "excess_noise": noise * near.clip, "excess_rest": rest}
+        radius2 = FAR_WEIGHT * parts.radius2
+        sampling = share * min(near.clip**2, radius2 * parts.dispersion) / q / n
+        moved = min(share * radius2 / q, 1.0) * parts.clip / self._budget.mus["rounds"] / n
+        found = {"excess_rest": sampling + moved**2 / self._budget.averaged}
+        return found | {"excess": excess / n, "excess_noise": noise * near.clip}
 
     def _leave(self, found: Turned, noise: float) -> tuple[Floats, float]:
         """Without rare rows, which would hide other coefficients: what is left of a matrix, and its noise."""

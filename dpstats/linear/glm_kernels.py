@@ -18,6 +18,7 @@ from dpstats._jit import kernel, prefetch
 from dpstats.mechanisms._kernels import TILE, add_gram, carried, octave
 
 __all__ = [
+    "FAR_WEIGHT",
     "answers",
     "deviances",
     "excess",
@@ -42,6 +43,8 @@ _NARROWEST, _WIDEST = 1e-6, 6.0
 _NOT_SKEWED, _RISING = 0.5, 0.75
 """The mean up to which it is not, and how much farther on all of it is."""
 _ROOT_TWO, _ROOT_TWO_PI = math.sqrt(2.0), math.sqrt(2.0 * math.pi)
+FAR_WEIGHT = 2.0
+"""What is released of rows far out has so many times the weight that they have in the score, at most 1."""
 _LEAST_WEIGHT = 1e-280
 """Weights of rows below that have lost their digits."""
 LEAST = 60.0
@@ -206,8 +209,9 @@ def excess(V, R, u, top, clip, radius2, times, units, total):
 
 @kernel
 def far_rows(V, R, u, top, clip, radius2, dispersion, count, units, total):
-    """``total += sum_i (p_i, count)``, (2, k + 1), ``p`` a row's part of the score, over rows of counts that
-    have less weight; rounded as in :func:`score`, with ``units sqrt(clip^2 + count^2) <= 2^42``."""
+    """``total += sum_i (p_i, count)``, (2, k + 1), ``p`` a row's part of the score with up to twice its weight,
+    over rows of counts that have less than 1; rounded as in :func:`score`, with ``units sqrt(clip^2 +
+    count^2) <= 2^42``."""
     part = np.empty(1 + u.size)
     for start in range(0, len(V), TILE):
         part[:] = 0.0
@@ -216,8 +220,8 @@ def far_rows(V, R, u, top, clip, radius2, dispersion, count, units, total):
             r, mean, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, True, top)
             if not mean * norm2 > radius2:
                 continue
-            r, _, _ = _part(r, mean, far, norm2, True, clip, np.inf, dispersion)
-            factor = r
+            r, weight, _ = _part(r, mean, far, norm2, True, clip, FAR_WEIGHT * radius2, dispersion)
+            factor = weight * r
             if abs(factor) < np.inf and factor != 0.0:
                 factor *= units
                 for a in range(u.size):

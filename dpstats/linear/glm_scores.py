@@ -29,6 +29,7 @@ from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
 __all__ = [
     "COUNTED",
     "FARTHER",
+    "FAR_WEIGHT",
     "Parts",
     "release_deviances",
     "release_excess",
@@ -45,6 +46,7 @@ __all__ = [
 
 FARTHER = math.sqrt(2)
 """How many times as large limits are for :func:`release_excess`."""
+FAR_WEIGHT = kernels.FAR_WEIGHT
 COUNTED = 0.25
 """What a row adds to the number of rows of :func:`release_far_rows`, in clips."""
 
@@ -134,9 +136,9 @@ def release_far_rows(
 ) -> tuple[Floats, float]:
     r"""Release the part of the score of counts, (q,), of rows that have less weight, and how many these are.
 
-    These are the rows with :math:`m_i |v_i|^2 > R^2`; where they follow the model of the others, their part
-    has about the mean 0. Its noise has the standard deviation ``1.03 C / mu``, that of their number
-    ``4.1 / mu``.
+    These are the rows with :math:`m_i |v_i|^2 > R^2`, here with twice the weight that they have there, at
+    most 1; where they follow the model of the others, their part has about the mean 0. Its noise has the
+    standard deviation ``1.03 C / mu``, that of their number ``4.1 / mu``.
 
     Notes
     -----

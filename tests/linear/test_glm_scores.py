@@ -138,7 +138,7 @@ def test_sums_are_those_of_bounded_terms(counts):
         assert 0.9 * CLIP < np.linalg.norm(added, axis=1).max() <= CLIP * (1 + 1e-12)
     if counts:
         less, near = (0 < whole) & (whole < 1), CLIP / 2
-        f, _, r, *_ = slow(V, R, U, replace(parts, clip=near))
+        f, _, r, *_ = slow(V, R, U, replace(parts, clip=near, radius2=2 * RADIUS2))
         part = (f * r)[:, None] * np.where(less[:, None] & ((f * r)[:, None] != 0), V, 0.0)
         far = summed(glm_kernels.far_rows, (4,), CLIP, V, R, U, *given(replace(parts, clip=near))[1:], 0.5)
         np.testing.assert_allclose(far, [*part.sum(axis=0), 0.5 * less.sum()], atol=room)
