@@ -54,7 +54,8 @@ class TimeColumn:
 
 def plain_time(value: Any, utc: bool = False) -> Any:
     """A moment or a span as Python has it, or as pandas has it where it has nanoseconds; None if neither has
-    it, as of picoseconds. Moments with a zone are in UTC, and Python's are the first of two that a clock shows.
+    it, as of picoseconds. Moments with a zone are in UTC, and Python's are the first of two that a clock
+    shows.
 
     Parameters
     ----------

@@ -149,7 +149,7 @@ def _scope(by: str, guarantee: Guarantee) -> str:
     """The sentence that qualifies the promise."""
     text = f"the groups by {by!r} are disjoint, so each has the whole budget (parallel composition)."
     if guarantee.unit is not None:
-        text += f" Of each {guarantee.unit!r} with rows in several groups those of one, drawn at random, count."
+        text += f" Of a {guarantee.unit!r} with rows in several groups those of one count, drawn at random."
     if guarantee.neighbours == "substitution":
         text += (
             " A neighbour replaces a record by one of the same group: the group of each record, and with it "

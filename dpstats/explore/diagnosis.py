@@ -60,8 +60,8 @@ class Diagnosis(Tabled):
     def _words(self) -> Iterator[str]:
         if any(math.isnan(t.statistic) for t in self.tests):
             yield (
-                f"{UNDETERMINED}: not determined; more rows or a larger eps, also of the fit, may help. Tests "
-                "of a model of shares or counts need every coefficient determined."
+                f"{UNDETERMINED}: not determined; more rows or a larger eps, also of the fit, may help. "
+                "Tests of a model of shares or counts need every coefficient determined."
             )
         yield (
             "P-values cover sampling and privacy noise. A small one says that the model misses something "

@@ -28,8 +28,8 @@ from dpstats.linear.glm_budget import (
 from dpstats.linear.glm_release import GLMRelease, still_moving
 from dpstats.linear.glm_scores import (
     COUNTED,
-    FARTHER,
     FAR_WEIGHT,
+    FARTHER,
     Parts,
     release_deviances,
     release_excess,

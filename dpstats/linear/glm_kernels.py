@@ -209,8 +209,8 @@ def excess(V, R, u, top, clip, radius2, times, units, total):
 
 @kernel
 def far_rows(V, R, u, top, clip, radius2, dispersion, count, units, total):
-    """``total += sum_i (p_i, count)``, (2, k + 1), ``p`` a row's part of the score with up to twice its weight,
-    over rows of counts that have less than 1; rounded as in :func:`score`, with ``units sqrt(clip^2 +
+    """``total += sum_i (p_i, count)``, (2, k + 1), ``p`` a row's part of the score with up to twice its
+    weight, over rows of counts that have less than 1; rounded as in :func:`score`, with ``units sqrt(clip^2 +
     count^2) <= 2^42``."""
     part = np.empty(1 + u.size)
     for start in range(0, len(V), TILE):

@@ -201,8 +201,8 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     if rounds is not None:
         threshold = budget.c * release.sigma * float(prepared.response.scale[0])
         note = (
-            f"Residuals beyond {threshold:.3g} count as if they were there. That limit is noisy; where errors are "
-            "skewed, or many the same, coefficients depend on it, and intervals are for this one."
+            f"Residuals beyond {threshold:.3g} count as if they were there. That limit is noisy; where "
+            "errors are skewed, or many the same, coefficients depend on it, and intervals are for this one."
         )
         u = rounds.coefficients
         if rounds.metric is not None:

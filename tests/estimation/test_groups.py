@@ -141,7 +141,7 @@ def test_the_scope_says_what_counts_of_a_unit_in_several_groups():
         "id": np.arange(6000) // 2, "x": np.arange(6000) % 7, "g": pd.Categorical(["a", "b"] * 3000),
     }).assign(y=lambda rows: rows["x"] * 1.0)  # fmt: skip
     fits = dpstats.ols("y ~ x", data, eps=8, by="g", unit="id", seed=1)
-    assert "Of each 'id' with rows in several groups those of one" in fits.guarantee.scope
+    assert "Of a 'id' with rows in several groups those of one count" in fits.guarantee.scope
     assert "with rows in several" not in dpstats.ols("y ~ x", data, eps=8, by="g", seed=1).guarantee.scope
 
 
