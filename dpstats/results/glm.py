@@ -74,6 +74,13 @@ class GLMResults(Results):
     offset: str | None = None
 
     @property
+    def event(self) -> str | None:
+        """Of a response with two declared levels the second, whose share is modelled."""
+        columns = getattr(self.design, "schema", ())
+        levels = next((c.levels for c in columns if c.name == self.response), None)
+        return str(levels[1]) if self.link == "logit" and levels and len(levels) == 2 else None
+
+    @property
     def deviance(self) -> float:
         """The released deviance, with privacy noise of its own; NaN where that may be much of it."""
         return self._get("deviance")

@@ -80,6 +80,8 @@ def report(results: "Results", alpha: float) -> Summary:
         if term in limited:
             rows.append((f"  {limited[term]}", *[""] * 6))
     facts = [("Dep. variable", results.response)] if results.response else []
+    if event := getattr(results, "event", None):
+        facts.append(("Event", event))
     if offset := getattr(results, "offset", None):
         facts.append(("Offset", offset))
     names = RELEASED | _OF_METHODS.get(results.method, {})

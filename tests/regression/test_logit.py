@@ -88,6 +88,8 @@ def test_two_levels_a_boolean_and_zeros_and_ones_are_the_same():
     turned = dpstats.logit("y ~ x", data.assign(y=words), levels={"y": ["yes", "no"]}, eps=1e6, seed=1)
     exact = dpstats.logit("y ~ x", data, eps=1e6, seed=1)
     np.testing.assert_allclose(turned.params, -exact.params, atol=5e-3)
+    # which of two levels is the event is in the table
+    assert [turned.event, exact.event] == ["no", None] and "Event:" in str(turned)
 
 
 def test_the_table_tells_of_other_responses_where_the_schema_allows_them():
