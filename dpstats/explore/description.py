@@ -229,7 +229,12 @@ class Description(Tabled):
         if any(UNDETERMINED in row for row in self._levels_table(alpha).rows):
             empty.add(False)
         if False in empty:
-            which = ", except where all values are missing" * (True in empty)
+            still = any(
+                mean == UNDETERMINED != middle and low == middle == high
+                for _, _, mean, *_, low, middle, high in rows
+            )
+            why = ["all values are missing"] * (True in empty) + ["a column does not vary"] * still
+            which = f", except where {' or '.join(why)}" if why else ""
             yield (
                 f"{UNDETERMINED}: not determined by this release; more rows, a larger eps or fewer columns "
                 f"may help{which}."
