@@ -3,7 +3,7 @@
 #' Points with their intervals, in base graphics.
 #'
 #' @param x A fit, from [dp_ols()] and its kin.
-#' @param terms Names of coefficients to show; by default all but the intercept.
+#' @param terms Names of coefficients, or of terms of the formula, to show; by default all but the intercept.
 #' @param intercept Whether to show the intercept, too.
 #' @param level Confidence of the intervals; see [confint()][dpstats-methods].
 #' @param standardize Divide each coefficient by its standard error, which puts all on the scale of the z statistic.
@@ -29,6 +29,8 @@ plot.dpstats <- function(x, terms = NULL, intercept = FALSE, level = 1 - x$alpha
   taken <- c(names(formals(graphics::plot.default)), names(graphics::par(no.readonly = TRUE)))
   if (!all(given_names(...) %in% setdiff(taken, c("y", "yaxt", "mar", "mai", "...")))) no_others(...)
   all <- names(x$coefficients)
+  # of a term all of its coefficients, unless a coefficient has that name
+  terms <- unlist(lapply(terms, function(term) if (term %in% setdiff(x$term_of, all)) all[x$term_of %in% term] else term))
   shown <- if (is.null(terms)) all[intercept | all != "(Intercept)"] else chosen(terms, all, "terms")
   if (!length(shown)) shown <- all
   unit <- if (standardize) standard_errors(x)[shown] else rep(1, length(shown))
