@@ -111,7 +111,8 @@ class GLMResults(Results):
 
         It compares the variance of the scores with that of Poisson counts: Pearson's where the variance of a
         count is in proportion to its mean, and more where it grows faster. NaN where much of it would be read
-        off the tail of few counts, as of rare events.
+        off the tail of few counts, as of rare events. It has no standard error, and at ``eps = 1`` may be a
+        fifth off: :meth:`diagnose` has a test.
         """
         return self._get("dispersion")
 
