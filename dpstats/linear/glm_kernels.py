@@ -43,7 +43,7 @@ _NARROWEST, _WIDEST = 1e-6, 6.0
 _NOT_SKEWED, _RISING = 0.5, 0.75
 """The mean up to which it is not, and how much farther on all of it is."""
 _ROOT_TWO, _ROOT_TWO_PI = math.sqrt(2.0), math.sqrt(2.0 * math.pi)
-FAR_WEIGHT = 2.0
+FAR_WEIGHT = 4.0
 """What is released of rows far out has so many times the weight that they have in the score, at most 1."""
 _LEAST_WEIGHT = 1e-280
 """Weights of rows below that have lost their digits."""
@@ -209,9 +209,9 @@ def excess(V, R, u, top, clip, radius2, times, units, total):
 
 @kernel
 def far_rows(V, R, u, top, clip, radius2, dispersion, count, units, total):
-    """``total += sum_i (p_i, count)``, (2, k + 1), ``p`` a row's part of the score with up to twice its
-    weight, over rows of counts that have less than 1; rounded as in :func:`score`, with ``units sqrt(clip^2 +
-    count^2) <= 2^42``."""
+    """``total += sum_i (p_i, count)``, (2, k + 1), ``p`` a row's part of the score with up to four times
+    its weight, over rows of counts that have less than 1; rounded as in :func:`score`, with ``units
+    sqrt(clip^2 + count^2) <= 2^42``."""
     part = np.empty(1 + u.size)
     for start in range(0, len(V), TILE):
         part[:] = 0.0

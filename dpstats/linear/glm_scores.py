@@ -136,8 +136,8 @@ def release_far_rows(
 ) -> tuple[Floats, float]:
     r"""Release the part of the score of counts, (q,), of rows that have less weight, and how many these are.
 
-    These are the rows with :math:`m_i |v_i|^2 > R^2`, here with twice the weight that they have there, at
-    most 1; where they follow the model of the others, their part has about the mean 0. Its noise has the
+    These are the rows with :math:`m_i |v_i|^2 > R^2`, here with four times the weight that they have there,
+    at most 1; where they follow the model of the others, their part has about the mean 0. Its noise has the
     standard deviation ``1.03 C / mu``, that of their number ``4.1 / mu``.
 
     Notes

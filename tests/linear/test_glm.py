@@ -96,7 +96,7 @@ def test_rows_far_out_are_released_with_what_moves_them(release, monkeypatch):
     assert made.excess_noise == pytest.approx(math.sqrt(17) / 4 * parts.clip / mu / n, rel=1e-12)
     share = max(rows, math.sqrt(17) / mu) / n
     assert rows > math.sqrt(17) / mu
-    radius2 = 2 * parts.radius2  # these parts have up to twice the weight
+    radius2 = 4 * parts.radius2  # these parts have up to four times the weight
     sampling = share * min(parts.clip**2, radius2 * parts.dispersion) / q / n
     moved = min(share * radius2 / q, 1) * made.noise
     assert made.excess_rest == pytest.approx(sampling + moved**2 / made.averaged, rel=1e-9)
