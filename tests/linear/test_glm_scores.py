@@ -79,9 +79,9 @@ def slow(V, R, u, parts, clip=None):
                 t, fall, _ = glm_kernels._centre(mean, clip / (f * math.sqrt(norm2)), parts.dispersion)
                 r += mean - t
                 far = abs(r)
-            size = f * math.sqrt(norm2) * far
-            of_score = f * min(1.0, clip / size if size else 1.0)
-            of_matrix = f * min(fall, 1) * (size <= clip and eta < parts.top) if parts.counts else of_score
+            longest = clip / (f * math.sqrt(norm2))  # the residual's: its part may be beyond all numbers
+            of_score = f * min(1.0, longest / far if far else 1.0)
+            of_matrix = f * min(fall, 1) * (far <= longest and eta < parts.top) if parts.counts else of_score
             out[i] = of_score, of_matrix, r, variance, mean, math.sqrt(norm2), f
     return out.T
 
@@ -107,8 +107,7 @@ def in_range(V, R, parts):
 def test_sums_are_those_of_bounded_terms(counts):
     parts = COUNTS if counts else SHARES
     V, R = rows(counts)
-    here = in_range(V, R, parts) & in_range(V, R, replace(parts, radius2=4 * RADIUS2))
-    V, R = V[here], R[here]
+    V, R = V[in_range(V, R, parts)], R[in_range(V, R, parts)]
     f, g, r, w, mean, length, whole = slow(V, R, U, parts)
     p = (f * r)[:, None] * np.where((f * r)[:, None] != 0, V, 0.0)
     room = len(V) * 2.0**-38
