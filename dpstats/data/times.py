@@ -86,8 +86,6 @@ def plain_time(value: Any, utc: bool = False) -> Any:
         if type(value) is datetime.timedelta:
             return value
         span = pd.Timedelta(value)
-        if isinstance(value, np.timedelta64) and span.to_timedelta64() != value:
-            return None
         return None if span is pd.NaT else span if span.nanoseconds else span.to_pytimedelta()
     except NOT_OURS:
         raise

@@ -383,8 +383,8 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
             "response": self.response,
             "coefficients": [
                 {"term": name, "estimate": encoded(estimate)}
-                | dict(zip(TIDY[1:], map(_plain, row), strict=True))
-                for name, (estimate, *row) in zip(self.names, Results.table(self), strict=True)
+                | dict(zip(TIDY[1:], map(_plain, row[1:]), strict=True))
+                for name, estimate, row in zip(self.names, self.estimates, Results.table(self), strict=True)
             ],
             "cov": encoded(self.cov),
             "bias": encoded(self.bias),

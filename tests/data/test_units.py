@@ -159,14 +159,15 @@ def test_what_numpy_compares_by_rules_of_its_own_is_what_it_is_in_python(values)
 
 
 def test_what_holds_a_value_does_not_say_what_it_is():
-    """Frames of other types beside it: long doubles, times finer than pandas has them, texts of NumPy."""
+    """Frames of other types beside it: long doubles, texts of NumPy; times finer than pandas
+    has them are none, as they would be one unit."""
     texts = np.array(["a", "", "a"], np.dtypes.StringDType())
     assert units._numbered(NumpyColumn(texts).keys())[0].tolist() == [0, -1, 0]
     long = np.array([0.5, 0.1], np.longdouble)
     assert NumpyColumn(long).keys().tolist() == [0.5, float(long[1])]
     assert units._numbered(np.fromiter(long, object, 2))[1].tolist() == [0.5, float(long[1])]
     fine = np.array([1, 2, 10**3, 7 * 10**3], "M8[ps]")
-    assert units._numbered(NumpyColumn(fine).keys())[0].tolist() == [0, 0, 1, 2]
+    assert units._numbered(NumpyColumn(fine).keys())[0].tolist() == [-1, -1, 0, 1]
 
 
 def test_equal_times_are_one_unit_in_any_resolution():
