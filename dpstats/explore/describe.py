@@ -129,7 +129,7 @@ def describe(
     >>> table = dpstats.describe(diamonds, ["price", "carat", "cut"], eps=1, seed=1)  # seeded for the example
     >>> table.numbers[["mean", "median"]].round(1)
              mean  median
-    price  3934.6  2406.0
+    price  3922.8  2406.0
     carat     0.8     0.7
     """
     check("correlation", correlation, "flag")

@@ -113,7 +113,7 @@ def mean(
     >>> fit = dpstats.mean("price ~ 1", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                 0       1
-    price  3902.0  3976.0
+    price  3895.0  3970.0
     """
     clip = check("clip", clip, "limit", optional=True)
     rounds = check("rounds", rounds, "count", optional=True) or (_ROUNDS if clip else 1)
