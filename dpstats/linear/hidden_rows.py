@@ -83,7 +83,7 @@ def without_hidden(
         None where none leave.
     """
     gram, noise = gram / aim, noise / aim
-    first = _without_repeats(prepared)
+    first = _joined(prepared)
     first = first if radius2 is None else seen_cells(first, (gram, noise, radius2))
     found = Turned(first, gram, np.eye(len(gram)))
     while True:
@@ -119,16 +119,30 @@ def _of_direction(prepared: "Prepared", dark: Floats) -> Rare | None:
     return cell if share > max(_OF_ONE, _OF_LEVEL * most) else best
 
 
-def _without_repeats(prepared: "Prepared") -> "Prepared":
-    """With no rows of a level that a column of two values repeats, nor of that column: it is not for being
-    few that these are hidden, and without their rows much else would be."""
-    out = set[int]()
-    levels = [i for i, rare in enumerate(prepared.rare) if rare.levels]
-    for i, rare in enumerate(prepared.rare):
-        if not rare.levels and _explained(prepared, rare, rare) > _REPEATED:
-            of = [j for j in levels if _explained(prepared, rare, prepared.rare[j]) <= _REPEATED]
-            out.update(of, [i] * bool(of))
-    return replace(prepared, rare=tuple(rare for i, rare in enumerate(prepared.rare) if i not in out))
+def _joined(prepared: "Prepared") -> "Prepared":
+    """With one group of rare rows of a level and of a column of two values that repeats it: they are hidden
+    for being alike, and leave together. One after the other would be counted twice, and the second one's
+    rows may be anyone's."""
+    rare, gone = list(prepared.rare), set[int]()
+    for i, column in enumerate(prepared.rare):
+        if column.levels or _explained(prepared, column, column) <= _REPEATED:
+            continue
+        for j, level in enumerate(prepared.rare):
+            if len(level.levels) == 1 and _explained(prepared, column, level) <= _REPEATED:
+                rare[j] = _together(rare[j], column)
+                gone.add(i)
+                break
+    return replace(prepared, rare=tuple(one for i, one in enumerate(rare) if i not in gone))
+
+
+def _together(level: Rare, column: Rare) -> Rare:
+    """The rows of a level and of another value in a column, which are the same."""
+    columns, telling = (
+        np.union1d(a, b) for a, b in ((level.columns, column.columns), (level.telling, column.telling))
+    )
+    gone = level.gone.beside(column.gone)
+    gone = replace(gone, alike=np.union1d(gone.alike, telling))
+    return replace(level, columns=columns, telling=telling, gone=gone)
 
 
 def _explained(prepared: "Prepared", rare: Rare, without: Rare) -> float:

@@ -36,6 +36,8 @@ class LeftOut:
     least, most : (a,) arrays
     seen : (a,) array of bool
         Whether any of these rows are seen beyond the noise.
+    alike : (r,) int array
+        Those of `columns` and `apart` of rows that are not few, but have both a level and another value.
     """
 
     columns: Integers
@@ -47,6 +49,7 @@ class LeftOut:
     least: Floats = field(default_factory=lambda: np.zeros(0))
     most: Floats = field(default_factory=lambda: np.zeros(0))
     seen: Booleans = field(default_factory=lambda: np.zeros(0, bool))
+    alike: Integers = field(default_factory=_no_columns)
 
     @classmethod
     def nothing(cls, d: int) -> "LeftOut":
@@ -73,6 +76,7 @@ class LeftOut:
             least=np.concatenate([self.least, other.least]),
             most=np.concatenate([self.most, other.most]),
             seen=np.concatenate([self.seen, other.seen]),
+            alike=np.concatenate([self.alike, other.alike]),
         )
 
     def kept(self, X: Floats) -> Booleans:

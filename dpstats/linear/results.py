@@ -279,14 +279,21 @@ def linear_results(
 
 def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ...]:
     """Notes about levels that left the model and columns without variation, as far as there are any."""
-    levels, columns = ([design.column_names[j] for j in part] for part in _missing(design, prepared))
+    of_levels, others = _missing(design, prepared)
+    alike = prepared.gone.alike
+    parts = alike, np.setdiff1d(of_levels, alike), others
+    repeated, levels, columns = ([design.column_names[j] for j in part] for part in parts)
     notes = []
+    if repeated:
+        why = "Left out, with their rows, which are the same or nearly so"
+        notes.append(f"{why}: {listed(repeated, 6)}. Leave one out.")
     if levels:
         why = "are too few for the noise" + ", or have these levels in common" * (len(levels) > 1)
         notes.append(f"Left out, with their rows, which {why}: {listed(levels)}.")
     notes += [_REFERENCE.format(*names) for names in prepared.gone.references]
     apart = np.array([design.column_names[j] for j in prepared.gone.apart], object)
-    few, none = (list(apart[prepared.gone.seen == seen]) for seen in (True, False))
+    once = ~np.isin(prepared.gone.apart, alike)
+    few, none = (list(apart[once & (prepared.gone.seen == seen)]) for seen in (True, False))
     if few:
         notes.append(f"{_APART} are too few for the noise: {listed(few)}.")
     if none:
