@@ -120,19 +120,22 @@ def _of_direction(prepared: "Prepared", dark: Floats) -> Rare | None:
 
 
 def _joined(prepared: "Prepared") -> "Prepared":
-    """With one group of rare rows of a level and of a column of two values that repeats it: they are hidden
-    for being alike, and leave together. One after the other would be counted twice, and the second one's
-    rows may be anyone's."""
-    rare, gone = list(prepared.rare), set[int]()
-    for i, column in enumerate(prepared.rare):
-        if column.levels or _explained(prepared, column, column) <= _REPEATED:
+    """With one group of rare rows of a level and of columns of two values that repeat it: they are hidden for
+    being alike, and leave together. One after the other would be counted twice, and the second one's rows may
+    be anyone's."""
+    rare, joined = list(prepared.rare), list[Rare]()
+    repeated = [one for one in rare if not one.levels and _explained(prepared, one) > _REPEATED]
+    others = [j for one in repeated for j in one.telling]
+    for column in repeated:
+        if _explained(prepared, column, others) <= _REPEATED:  # by another of these alone
             continue
-        for j, level in enumerate(prepared.rare):
-            if len(level.levels) == 1 and _explained(prepared, column, level) <= _REPEATED:
-                rare[j] = _together(rare[j], column)
-                gone.add(i)
+        for i, level in enumerate(prepared.rare):
+            without = [*others, *level.telling]
+            if len(level.levels) == 1 and _explained(prepared, column, without) <= _REPEATED:
+                rare[i] = _together(rare[i], column)
+                joined.append(column)
                 break
-    return replace(prepared, rare=tuple(one for i, one in enumerate(rare) if i not in gone))
+    return replace(prepared, rare=tuple(one for one in rare if not any(one is other for other in joined)))
 
 
 def _together(level: Rare, column: Rare) -> Rare:
@@ -141,15 +144,16 @@ def _together(level: Rare, column: Rare) -> Rare:
         np.union1d(a, b) for a, b in ((level.columns, column.columns), (level.telling, column.telling))
     )
     gone = level.gone.beside(column.gone)
-    gone = replace(gone, alike=np.union1d(gone.alike, telling))
+    own = np.intersect1d(level.telling, level.gone.columns)
+    gone = replace(gone, alike=np.union1d(gone.alike, np.append(own, column.telling)))
     return replace(level, columns=columns, telling=telling, gone=gone)
 
 
-def _explained(prepared: "Prepared", rare: Rare, without: Rare) -> float:
-    """The share of what marks rare rows that columns explain without theirs, and without those of others."""
+def _explained(prepared: "Prepared", rare: Rare, without: Sequence[int] = ()) -> float:
+    """The share of what marks rare rows that columns explain but theirs, and without some others."""
     if (mark := _mark_of(prepared, rare)) is None:
         return 0.0
-    columns = np.isin(prepared.affine.columns, np.union1d(rare.telling, without.telling))
+    columns = np.isin(prepared.affine.columns, [*rare.telling, *without])
     own = np.linalg.qr(prepared.whitening.W[columns].T)[0].T @ mark
     return 1 - float(own @ own) / max(float(mark @ mark), 1e-300)
 

@@ -285,8 +285,10 @@ def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ..
     repeated, levels, columns = ([design.column_names[j] for j in part] for part in parts)
     notes = []
     if repeated:
-        why = "Left out, with their rows, which are the same or nearly so"
-        notes.append(f"{why}: {listed(repeated, 6)}. Leave one out.")
+        # (of a reference level there is no column)
+        why = "which are the same or nearly so" if len(repeated) > 1 else "which are nearly those of a level"
+        names = [name for name in repeated if ":" not in name] or repeated
+        notes.append(f"Left out, with their rows, {why}: {listed(names, 6)}. Leave one out.")
     if levels:
         why = "are too few for the noise" + ", or have these levels in common" * (len(levels) > 1)
         notes.append(f"Left out, with their rows, which {why}: {listed(levels)}.")

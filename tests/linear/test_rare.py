@@ -476,19 +476,23 @@ def test_rows_that_levels_have_in_common_leave_once():
 
 
 @pytest.mark.parametrize("estimator", [dpstats.ols, dpstats.adassp, dpstats.logit])
-def test_a_column_that_repeats_a_level_leaves_with_it_once(estimator):
+@pytest.mark.parametrize("copies", [1, 2])
+def test_columns_that_repeat_a_level_leave_with_it_once(estimator, copies):
     """The rows of the level left, then as many again, and with these what told of other rare levels."""
-    n = 30_000
+    n, names = 30_000, ["copy", "other"][:copies]
     for seed in range(3):
         rng = np.random.default_rng(seed)
         g, h = (pd.Categorical(rng.choice(list("abc"), n, p=[0.6, 0.32, 0.08])) for _ in range(2))
         data = pd.DataFrame({"g": g, "h": h, "copy": (g == "c") * 1.0, "x": rng.normal(40, 12, n)})
+        data["other"] = 3 - 2 * data["copy"]
         data["y"] = (rng.standard_normal(n) + 0.5 * data["copy"] + 0.02 * (data["x"] - 40) > 0.5) * 1.0
-        fit = estimator("y ~ x + g + h + copy", data, eps=2, seed=seed)
-        assert fit.determined[~fit.determined].index.tolist() == ["g[T.c]", "copy"]
+        fit = estimator("y ~ x + g + h + " + " + ".join(names), data, eps=2, seed=seed)
+        assert {"g[T.c]", *names} == set(fit.determined[~fit.determined].index) - {"Intercept"}
         assert abs(fit.released["n"] - 0.92 * n) < 500
-        said = "Left out, with their rows, which are the same or nearly so: g[T.c], copy. Leave one out."
-        assert [note for note in fit.notes if note.startswith("Left out")] == [said]
+        said = "Left out, with their rows, which are the same or nearly so: "
+        assert [note for note in fit.notes if note.startswith("Left out")] == [
+            f"{said}{', '.join(['g[T.c]', *names])}. Leave one out."
+        ]
 
 
 def test_a_column_that_leaves_stands_in_for_nothing():
