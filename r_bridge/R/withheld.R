@@ -13,10 +13,10 @@ their_covariance <- paste0(from_rows, "; vcov() has the covariance that was, rob
 
 not_released <- function(name, why = each_row) fail("not_released", "'", name, "' ", why, ".")
 
-# As of a list, but for what a fit of lm() holds of each row, which would add up to 0 silently.
+# As of a list, but for what a fit of lm() holds of each row, by the short names that lm() allows, too: NULL adds up to 0 silently.
 #' @export
 `$.dpstats` <- function(x, name) {
-  if (name %in% c("residuals", "fitted.values")) not_released(name)
+  if (grepl("^(resid|fitted)", name)) not_released(name)
   unclass(x)[[name, exact = FALSE]]
 }
 

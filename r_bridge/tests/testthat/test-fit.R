@@ -398,6 +398,8 @@ test_that("a list's way to what was not released is refused, too", {
   fit <- dp_ols(y ~ x + z, d, eps = 5, seed = 1)
   expect_error(fit$residuals, "was not released", class = "dpstats_not_released")
   expect_error(fit$fitted.values, "was not released", class = "dpstats_not_released")
+  expect_error(fit$resid, "was not released", class = "dpstats_not_released")
+  expect_error(fit$fitted, "was not released", class = "dpstats_not_released")
   expect_null(fit$nothing)
   expect_identical(fit$guar, fit$guarantee)
   expect_error(anova(fit, test = "F"), "test must be NULL or \"Chisq\"", class = "dpstats_parameter_error")
