@@ -17,6 +17,7 @@ from dpstats.data.schema import Schema, check_levels, check_levels_fit, how_to_d
 from dpstats.data.values import number_codes
 from dpstats.errors import SchemaError
 from dpstats.formula import ranges as iv
+from dpstats.formula.cuts import Intervals, is_cut, make_intervals
 from dpstats.formula.grammar import (
     NOT_EQUAL,
     Apply,
@@ -86,9 +87,9 @@ class Numeric:
 class Categorical:
     """One declared level per row.
 
-    The levels are the values of the column `column`, or of the number `argument`. A `contrast` (patsy's) of
-    None is treatment coding. `written` says whether the formula writes the levels out; otherwise they are
-    those of the schema, or of truth values.
+    The levels are the values of the column `column`, or of the number `argument`, or the `intervals` that
+    this number is in. A `contrast` (patsy's) of None is treatment coding. `written` says whether the formula
+    writes the levels out; otherwise they are those of the schema, or of truth values.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Categorical:
     column: str | None = None
     argument: Numeric | None = None
     written: bool = False
+    intervals: Intervals | None = None
 
     @property
     def numbers(self) -> frozenset[str]:
@@ -111,12 +113,16 @@ class Categorical:
         return len(self.levels)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": "levels", "levels": list(self.levels)}
+        found = {"kind": "levels", "levels": list(self.levels)}
+        return found if self.intervals is None else found | self.intervals.to_dict()
 
     def codes(self, piece: Piece) -> np.ndarray:
         """Return the positions of the levels, shape (rows,); -1 where the value is no level."""
         if self.argument is not None:
-            return number_codes(self.argument.values(piece), self.levels)
+            values = self.argument.values(piece)
+            return (
+                number_codes(values, self.levels) if self.intervals is None else self.intervals.codes(values)
+            )
         assert self.column is not None
         return piece.codes(self.column, self.levels)
 
@@ -180,6 +186,8 @@ def make_factor(code: str, schema: Schema) -> Numeric | Spline | Categorical:
         return make_spline(code, tree, lambda argument: _numeric(code, translate(argument, code), schema))
     if isinstance(tree, ast.Call) and name == "C":
         return _categorical(code, tree, schema)
+    if isinstance(tree, ast.Call) and is_cut(tree):
+        return _cut(code, tree, schema)
     if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitOr):
         sides = [side for side in (tree.left, tree.right) if not isinstance(side, ast.Compare)]
         if not all(isinstance(side, ast.Name) and schema[side.id].kind == "truth" for side in sides):
@@ -278,6 +286,12 @@ def _categorical(code: str, tree: ast.Call, schema: Schema) -> Categorical:
     args = bind(tree, ("data", "contrast", "levels"), code)
     if "data" not in args:
         refuse(code, "write C(x, levels=[...])")
+    if isinstance(args["data"], ast.Call) and is_cut(args["data"]):
+        if "levels" in args:
+            refuse(code, "the levels of cut() are its labels, cut(x, [...], labels=[...])")
+        factor = _cut(code, args["data"], schema, _contrast(args.get("contrast"), code))
+        _check_contrast(factor)
+        return factor
     node = translate(args["data"], code)
     levels = (
         check_levels(_literals(args["levels"], code), f"the levels of {code!r}") if "levels" in args else None
@@ -307,6 +321,12 @@ def _categorical(code: str, tree: ast.Call, schema: Schema) -> Categorical:
         factor = Categorical(code, levels, contrast, argument=_numeric(code, node, schema))
     _check_contrast(factor)
     return factor
+
+
+def _cut(code: str, tree: ast.Call, schema: Schema, contrast: Any = None) -> Categorical:
+    of, intervals, labels = make_intervals(code, tree)
+    argument = _numeric(code, translate(of, code), schema)
+    return Categorical(code, labels, contrast, argument=argument, intervals=intervals)
 
 
 def _literals(tree: ast.expr, code: str) -> list[Any]:

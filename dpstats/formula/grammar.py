@@ -214,7 +214,7 @@ _HINTS = {
     "poly": f"{_LEARNS}; write x + I(x**2) + I(x**3)",
     "te": "write an interaction of bs or cr terms",
     "factor": "write C(x, levels=[...])",
-    "cut": "write I(x > 3), np.floor(x) or C(np.floor(x), levels=[...])",
+    "qcut": f"{_LEARNS}; write the breaks out, cut(x, [0, 18, 65])",
     "pmin": "write np.minimum(x, y)",
     "pmax": "write np.maximum(x, y)",
     "ifelse": "write np.where(condition, x, y)",
@@ -373,7 +373,7 @@ def _call(tree: ast.Call, text: str) -> Node:
         if not (isinstance(arg, ast.Constant) and isinstance(arg.value, str)):
             refuse(text, 'Q takes one quoted column name, as in Q("column name")')
         return Name(arg.value)
-    if name in ("C", "bs", "cr", "cc"):
+    if name in ("C", "bs", "cr", "cc", "cut"):
         refuse(text, f"{name}(...) must stand on its own between the operators of the formula")
     if name not in FUNCTIONS:
         refuse(text, _HINTS.get(name or _last_name(tree.func) or "", "this function is not in the grammar"))
@@ -396,7 +396,7 @@ def _last_name(func: ast.expr) -> str | None:
 
 def bind(tree: ast.Call, parameters: tuple[str, ...], text: str) -> dict[str, ast.expr]:
     """Return a call's arguments as a dictionary from parameter names to syntax trees."""
-    name, known = called(tree), ", ".join(parameters)
+    name, known = called(tree) or ast.unparse(tree.func), ", ".join(parameters)
     usage = f"{name}() has the arguments {known}" if len(parameters) > 1 else f"{name}() has no arguments"
     usage = f"write {name}({known}=...)" if len(parameters) == 1 else usage
     if len(tree.args) > len(parameters) or any(isinstance(a, ast.Starred) for a in tree.args):

@@ -120,6 +120,10 @@ number_column <- function(name, newdata, limits) {
 }
 
 level_codes <- function(part, newdata, bounds) {
+  if (length(part$breaks)) {
+    x <- evaluate(part$expr, newdata, bounds)
+    return(cut(x, as_numbers(part$breaks), labels = FALSE, include.lowest = part$include_lowest, right = part$right))
+  }
   if (!is.name(part$expr)) return(match(evaluate(part$expr, newdata, bounds), as.double(part$levels)))
   x <- column_of(newdata, as.character(part$expr))
   kind_of(x, as.character(part$expr))

@@ -28,6 +28,8 @@
 #' * `poly(x, 2, raw = TRUE)`, one term of the powers of `x`;
 #' * `factor(x, levels = c(...))`, `relevel(x, ref = "a")`, and `C(x, contr.sum)`, also `contr.helmert`, `contr.poly` and
 #'   `contr.treatment`;
+#' * `cut(x, c(0, 18, 65, Inf))`, also with `labels`, `right`, `include.lowest` and `dig.lab`. A row outside of all intervals
+#'   is not used;
 #' * `bs(x, knots = c(...), Boundary.knots = c(lower, upper))`, also with `degree` and `intercept`. The boundary knots may
 #'   also come from `bounds`. Values outside are moved to the nearer one;
 #' * on the left-hand side a number, `cbind(y1, y2) ~ 1` for the location of several columns, and for [dp_logit()] a factor with
@@ -35,7 +37,7 @@
 #' * `offset(log(years))` in [dp_poisson()] alone.
 #'
 #' @section What cannot:
-#' Anything that would learn from other rows: orthogonal `poly()`, `scale()`, `ns()`, `bs(x, df = 4)`, `cut()`, `mean(x)`. The
+#' Anything that would learn from other rows: orthogonal `poly()`, `scale()`, `ns()`, `bs(x, df = 4)`, `cut(x, 3)`, `mean(x)`. The
 #' estimators centre and scale the columns themselves, and pay for it. Variables
 #' are columns of `data`; the environment of the formula is not looked at, and not kept.
 #'

@@ -19,7 +19,7 @@ hints <- c(
   scale = paste0(learns, "; the estimators standardise the columns themselves, privately"),
   min = paste0(learns, "; the smaller of two values of a row is pmin(x, y)"),
   max = paste0(learns, "; the larger of two values of a row is pmax(x, y)"),
-  cut = "write I(x > 3), floor(x) or factor(floor(x), levels = c(...))",
+  cut = "cut(...) must be a term of its own",
   is.na = "rows with a missing value are not used",
   cbind = "several responses are written cbind(y1, y2) ~ 1, on the left-hand side alone",
   as.Date = "a date is its number of days since 1970-01-01; write that number",
@@ -152,17 +152,22 @@ match_arguments <- function(expr, parameters) {
 }
 
 # Constants written out: one, or c(...), or a range such as 1:5.
-constants <- function(expr, within) {
-  if (is_call(expr, c("c", "list"))) return(unlist(lapply(as.list(expr)[-1], constants, within), recursive = FALSE))
-  if (is_call(expr, "(")) return(constants(expr[[2]], within))
+constants <- function(expr, within, infinite = FALSE) {
+  if (is_call(expr, c("c", "list"))) return(unlist(lapply(as.list(expr)[-1], constants, within, infinite), recursive = FALSE))
+  if (is_call(expr, "(")) return(constants(expr[[2]], within, infinite))
   if (is_call(expr, "-") && length(expr) == 2) {
-    return(lapply(constants(expr[[2]], within), function(v) -number_of(v, within)))
+    return(lapply(constants(expr[[2]], within, infinite), function(v) -number_of(v, within)))
+  }
+  if (is_call(expr, "seq") && length(expr) <= 5) {
+    numbers <- lapply(as.list(expr)[-1], function(e) number_of(constants(e, within)[[1]], within))
+    found <- tryCatch(do.call(seq, numbers), error = function(e) NULL)
+    if (length(found) && length(found) <= 10000) return(as.list(found))
   }
   if (is_call(expr, ":")) {
     ends <- vapply(as.list(expr)[-1], function(e) number_of(constants(e, within)[[1]], within), 0)
     if (abs(diff(ends)) <= 10000) return(as.list(ends[1]:ends[2]))
   }
-  fine <- is.atomic(expr) && length(expr) == 1 && !is.na(expr) && (!is.numeric(expr) || is.finite(expr))
+  fine <- is.atomic(expr) && length(expr) == 1 && !is.na(expr) && (!is.numeric(expr) || infinite || is.finite(expr))
   if (!fine) refuse(within, "levels, knots and bounds must be written out, as in c(1, 2, 3)")
   list(expr)
 }

@@ -173,6 +173,8 @@ translate_factor <- function(expr, state, label) {
   check_bar(expr, state)
   found <- if (is_call(expr, c("C", "factor", "as.factor", "ordered", "relevel"))) {
     categorical(expr, state)
+  } else if (is_call(expr, "cut")) {
+    intervals(expr, state)
   } else if (is_call(expr, "bs")) {
     spline(expr, state)
   } else if (is_call(expr, "poly")) {
@@ -257,11 +259,49 @@ categorical <- function(expr, state) {
     }
     read_column(name, state)
     code <- python_name(name)
+  } else if (is_call(args$x, "cut")) {
+    if (length(levels)) refuse(expr, "the levels of cut() are its labels, cut(x, c(...), labels = c(...))")
+    found <- intervals(args$x, state)
+    if (length(contrast)) found$code <- paste0("C(", found$code, extra, ")")
+    return(found)
   } else {
     if (!length(levels)) refuse(expr, "the levels of an expression must be written out, levels = c(...)")
     code <- numeric_code(args$x, state)
   }
   list(code = paste0("C(", code, extra, ")"), expr = args$x)
+}
+
+# A number cut at breaks that the formula writes out; the labels are those that R gives.
+intervals <- function(expr, state) {
+  args <- match_arguments(expr, c("x", "breaks", "labels", "include.lowest", "right", "dig.lab"))
+  if (is.null(args$x)) refuse(expr, "it names no column")
+  breaks <- if (!is.null(args$breaks)) sort(vapply(constants(args$breaks, expr, infinite = TRUE), number_of, 0, expr))
+  if (length(breaks) == 1) refuse(expr, paste0(learns, "; write the breaks out, as in c(0, 18, 65, Inf)"))
+  if (length(breaks) < 3 || anyDuplicated(breaks)) refuse(expr, "the breaks must be three distinct numbers or more; Inf is one")
+  flag <- function(name, default) {
+    value <- if (is.null(args[[name]])) default else args[[name]]
+    if (!isTRUE(value) && !isFALSE(value)) refuse(expr, paste(name, "must be TRUE or FALSE"))
+    value
+  }
+  right <- flag("right", TRUE)
+  lowest <- flag("include.lowest", FALSE)
+  digits <- if (is.null(args$dig.lab)) 3L else as.integer(number_of(constants(args$dig.lab, expr)[[1]], expr))
+  labels <- if (!is.null(args$labels)) unlist(constants(args$labels, expr))
+  if (is.null(args$labels) || isTRUE(labels)) {
+    labels <- levels(cut(numeric(), breaks, include.lowest = lowest, right = right, dig.lab = digits))
+  }
+  if (!is.character(labels) || length(labels) != length(breaks) - 1 || anyDuplicated(labels)) {
+    refuse(expr, paste("labels must be", length(breaks) - 1, "distinct texts, one for each interval"))
+  }
+  written <- function(values, how) paste0("[", paste(vapply(values, how, ""), collapse = ", "), "]")
+  end <- function(x) if (is.finite(x)) literal(x) else if (x < 0) "-np.inf" else "np.inf"
+  list(
+    code = paste0(
+      "cut(", numeric_code(args$x, state), ", ", written(breaks, end), if (!right) ", right=False",
+      ", labels=", written(labels, literal), if (lowest) ", include_lowest=True", ")"
+    ),
+    expr = args$x
+  )
 }
 
 # Contrasts that a factor carries would be ignored.

@@ -169,6 +169,35 @@ def patsy_arrays(formula, data=CLEAN):
     return np.asarray(X), np.asarray(Y), X.design_info, Y.design_info
 
 
+@pytest.mark.parametrize("options", ["", ", right=False", ", include_lowest=True"])
+@pytest.mark.parametrize("breaks", ["[0, 1, 3]", "[-np.inf, 1, 3, np.inf]", "(1, 2, 3, 4)"])
+def test_intervals_are_those_of_pandas(breaks, options):
+    """Half of the values are breaks themselves; outside of all intervals a row is not used."""
+    data = pd.DataFrame({"y": 1.0, "x": [*np.arange(-1, 6), *np.arange(-1, 6) + 0.7, np.nan, -0.0]})
+    codes = eval(f"pd.cut(data['x'], {breaks}, labels=False{options})", {"pd": pd, "np": np, "data": data})
+    design = design_of(f"y ~ cut(x, {breaks}{options}) - 1", data)
+    np.testing.assert_array_equal(design.arrays(data)[0].argmax(axis=1), codes.dropna())
+    np.testing.assert_array_equal(np.isnan(design.matrix(data)[:, 0]), codes.isna())
+    if "right" in options:  # the highest break then belongs to the last interval, as in R
+        lowest = design_of(f"y ~ pd.cut(x, {breaks}{options}, include_lowest=True) - 1", data).matrix(data)
+        more = np.isnan(design.matrix(data)[:, 0]) & ~np.isnan(lowest[:, 0])
+        assert set(data["x"][more]) == {float(np.asarray(eval(breaks, {"np": np}))[-1])} - {np.inf}
+        assert (lowest[more, -1] == 1).all()
+
+
+def test_intervals_are_named_by_their_ends_or_labels():
+    def levels(text):
+        return [name.removeprefix(text)[1:-1] for name in design_of(f"y ~ {text} - 1").column_names]
+
+    assert levels("cut(x, [-np.inf, 0, 2.5, 1e20])") == ["(-inf, 0]", "(0, 2.5]", "(2.5, 1e+20]"]
+    assert levels("cut(x, [0, 1, 2], right=False)") == ["[0, 1)", "[1, 2)"]
+    assert levels("cut(x, [0, 1, 2], include_lowest=True)") == ["[0, 1]", "(1, 2]"]
+    assert levels("cut(x, [0, 1, 2], right=False, include_lowest=True)") == ["[0, 1)", "[1, 2]"]
+    assert levels("cut(x, [0, 1, 2], labels=['low', 'high'])") == ["low", "high"]
+    chosen = "C(cut(x, [0, 1, 2, 3], labels=['low', 'mid', 'high']), Treatment('mid'))"
+    assert design_of(f"y ~ {chosen}").column_names == ("Intercept", f"{chosen}[T.low]", f"{chosen}[T.high]")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind, knots", [("cr", 30), ("cr", 100), ("cc", 41), ("bs", 40)])
 def test_a_spline_of_a_row_does_not_depend_on_how_many_rows_there_are(kind, knots):
@@ -539,7 +568,8 @@ LEARNERS = [
     "np.unique(x)", "np.isnan(x)", "np.quantile(x, 0.5)", "np.digitize(x, x)", "np.interp(x, x, z)",
     "np.argsort(x)", "np.roll(x, 1)", "np.gradient(x)", "poly(x, 2)", "C(x)", "C(i)", "C(x + 1)", "C(s)",
     "s", "C(s, levels=set(s))", "C(s, levels=s)", "C(i, levels=range(4))", "C(i, levels=[v for v in i])",
-    "x[0]", "x[::-1]", "x[x > 3]", "I(x @ z)", "np.dot(x, z)",
+    "x[0]", "x[::-1]", "x[x > 3]", "I(x @ z)", "np.dot(x, z)", "cut(x, 3)", "pd.cut(x, bins=4)",
+    "pd.qcut(x, 4)", "cut(x, x)",
 ]  # fmt: skip
 CODE = [
     "__import__('os').system('true')", "__import__('os')", "eval('x')", "exec('1')", "open('f')",
@@ -559,7 +589,12 @@ CODE = [
     "C(g, Treatment('zz'))", "C(g, Treatment(9))", "C(g, Treatment(x))", "C(g, Poly(scores=[1]))",
     "C(g, foo)", "C(g, x)", "C(g, patsy.Sum)", "C(g, Sum(1, 2))", "C(x, levels=['a'])", "C(C(g))",
     "C(I(x), levels=['a'])", "C(g + 1)", "I(C(g))", "np.log(g)", "I(g + 1)",
-    "I(bs(x, knots=[1], lower_bound=0, upper_bound=9))", "offset(x)", "ns(x, 3)",
+    "I(bs(x, knots=[1], lower_bound=0, upper_bound=9))", "offset(x)", "ns(x, 3)", "cut()", "cut(x)",
+    "cut(x, [1, 3, 2])", "cut(x, [1, 2])", "cut(x, [1, np.nan, 3])", "cut(g, [1, 2, 3])",
+    "np.cut(x, [1, 2, 3])", "cut(x, [1, 2, 3], labels=['a'])", "cut(x, [1, 2, 3], labels=['a', 'a'])",
+    "cut(x, [1, 2, 3], labels=[1, 2])", "cut(x, [1, 2, 3], right=x)", "cut(x, [1, 2, 3], retbins=True)",
+    "I(cut(x, [1, 2, 3]))",
+    "C(cut(x, [1, 2, 3]), levels=['a', 'b'])", "C(cut(x, [1, 2, 3]), Treatment('a'))",
     "bs(x, knots=[9], lower_bound=0, upper_bound=3)", "bs(x, knots=[1], lower_bound=3, upper_bound=0)",
     "bs(x, knots=[1], degree=99, lower_bound=0, upper_bound=3)",
     "bs(x, knots=[1], degree=x, lower_bound=0, upper_bound=3)",
@@ -596,7 +631,7 @@ HUGE = [
 
 
 def test_the_refused_formulas_are_as_many_as_the_docs_say():
-    assert len(LEARNERS + CODE) == 204
+    assert len(LEARNERS + CODE) == 223
 
 
 @pytest.mark.parametrize("text", LEARNERS + CODE)
@@ -744,6 +779,7 @@ DIRTY = [
     "y ~ C(i, levels=[1, 2, 3]) + C(n, levels=[1, 2]) + I(x > z) + I((x > 0) & b2)",
     "y ~ x:z:g + np.exp(x) + np.power(x, 0) + I(x**0)",
     "y ~ bs(x, knots=[1], lower_bound=0, upper_bound=3) + cr(z, knots=[0], lower_bound=-1, upper_bound=2)",
+    "y ~ cut(x, [0, 1, np.inf], right=False)*g + C(pd.cut(z, [-1, 0, 1], include_lowest=True), Sum)",
     "y ~ cc(x, knots=[1], lower_bound=0, upper_bound=3) + I(x % z) + I(x // z) + np.sign(x) + np.tan(x)",
 ]
 

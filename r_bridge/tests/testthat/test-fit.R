@@ -1,3 +1,22 @@
+test_that("a column cut at breaks is that of lm(), also in predictions", {
+  skip_without_python()
+  d <- data.frame(age = rep(0:99, 40), g = factor(rep(c("a", "b"), each = 2000)))
+  d$y <- (d$age > 40) + 2 * (d$age > 65) + (d$g == "b") + sin(seq_len(4000))
+  new <- data.frame(age = c(-5, 0, 40, 41, 65, 99, 100, NA), g = factor("b", levels = c("a", "b")))
+  for (f in list(
+    y ~ g * cut(age, c(-1, 40, 65, Inf)), y ~ g + cut(age, seq(0, 99, by = 33), right = FALSE, include.lowest = TRUE),
+    y ~ cut(age, c(0, 40, 99), include.lowest = TRUE, labels = c("young", "old")) - 1
+  )) {
+    fit <- dp_ols(f, d, eps = 1e6, delta = 1e-3, seed = 1)
+    theirs <- lm(f, d)
+    expect_equal(coef(fit), coef(theirs), tolerance = 1e-2)
+    expect_equal(is.na(predict(fit, new)), is.na(predict(theirs, new)))
+    expect_equal(predict(fit, new), predict(theirs, new), tolerance = 1e-2)
+  }
+  f <- y ~ C(cut(age, c(-1, 40, 65, Inf)), contr.sum)
+  expect_equal(coef(dp_ols(f, d, eps = 1e6, delta = 1e-3, seed = 1)), coef(lm(f, d)), tolerance = 1e-2)
+})
+
 test_that("the table is laid out as that of lm()", {
   expect_snapshot({
     print(made_fit())

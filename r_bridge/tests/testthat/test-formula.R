@@ -99,6 +99,23 @@ test_that("categorical variables", {
   expect_equal(python(y ~ factor(f)), "y ~ C(f)")
 })
 
+test_that("numbers are cut at breaks that are written out, as by R", {
+  expect_equal(python(y ~ cut(x, c(0, 18, 65))), "y ~ cut(x, [0, 18, 65], labels=[\"(0,18]\", \"(18,65]\"])")
+  expect_equal(
+    python(y ~ cut(log(x), c(2, -Inf, Inf), right = FALSE)),
+    "y ~ cut(np.log(x), [-np.inf, 2, np.inf], right=False, labels=[\"[-Inf,2)\", \"[2, Inf)\"])"
+  )
+  expect_equal(
+    python(y ~ cut(x, seq(0, 2, by = 1), include.lowest = TRUE)),
+    "y ~ cut(x, [0, 1, 2], labels=[\"[0,1]\", \"(1,2]\"], include_lowest=True)"
+  )
+  expect_equal(
+    python(y ~ relevel(cut(x, 0:2, labels = c("a", "b")), "b")),
+    "y ~ C(cut(x, [0, 1, 2], labels=[\"a\", \"b\"]), Treatment(\"b\"))"
+  )
+  expect_equal(python(y ~ C(cut(x, 0:2), contr.sum)), "y ~ C(cut(x, [0, 1, 2], labels=[\"(0,1]\", \"(1,2]\"]), Sum)")
+})
+
 test_that("splines with knots that are written out", {
   expect_equal(
     python(y ~ bs(x, knots = c(2, 4), Boundary.knots = c(0, 9))),
@@ -117,6 +134,8 @@ test_that("what would learn from the data, or is not understood, is refused with
     y ~ d, y ~ xx, y ~ nothing_like_it, y ~ offset(x), y ~ data$x, y ~ I(x > 1 && z > 1), y ~ log(x, "e"), y ~ log(),
     y ~ I(x + T), y ~ I(x * NA), y ~ I(x + 1:3), y ~ C(f, contr.treatment(2)), y ~ C(f, my_contrast), y ~ -1, y ~ 0,
     y ~ x + y, ~x, cbind(y, text) ~ 1, f ~ x, y ~ (function(v) v)(x), y ~ ifelse(x > 1, 2), y ~ pmin(x),
+    y ~ cut(x, c(1, 2)), y ~ cut(x, 0:2, labels = FALSE), y ~ I(cut(x, 0:2)), y ~ cut(x, c(0, NA, 1)), y ~ cut(f, 0:2),
+    y ~ cut(x, 0:2, ordered_result = TRUE), y ~ factor(cut(x, 0:2), levels = "a"), y ~ cut(x, 0:2, right = z),
     y ~ factor(floor(x)), y ~ x + 3, y ~ factor(x, labels = "a"), y ~ bs(x, knots = 1, Boundary.knots = 3)
   )
   reason <- function(formula) {
