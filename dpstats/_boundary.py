@@ -125,8 +125,8 @@ _SPELLINGS = {
 """What other packages call a parameter."""
 
 _WEIGHTS = (
-    "rows cannot be weighted, as what each may change is limited for all alike; ols() has weights='unit', "
-    "with unit=, for persons with several rows"
+    "ols() alone takes weights= of rows, the name of a column, and weights='unit', with unit=, for persons "
+    "with several rows"
 )
 _INSTRUMENTS = "two-stage least squares is not there: make two releases, and combine what they released"
 _RANDOM = "random effects are not fitted: unit='id' has standard errors that allow for them"

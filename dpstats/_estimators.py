@@ -186,6 +186,7 @@ ESTIMATORS = {
             {"bounds": _ALL_BOUNDS},
             {"select": 1},
             {"formula": _FACTOR},
+            {"weights": "np.exp(z)"},
         ),
     ),
     "poisson": Listed(

@@ -136,11 +136,12 @@ def preparation(public: PublicDesign, shares: Mapping[str, float]) -> list[Step]
     shares : mapping
         Of ``count, location, scale, response_location, response_scale``.
     """
-    free = bool(len(public.free) or public.variables)
+    free = bool(len(public.free) or public.variables or public.weighted)
+    weights = " and of the weights" if public.weighted else ""
     needed = {
         "count": ("number of rows", shares["count"]),
-        "location": ("locations of the columns", shares["location"] * (free and public.located)),
-        "scale": ("scales of the columns", shares["scale"] * free),
+        "location": (f"locations of the columns{weights}", shares["location"] * (free and public.located)),
+        "scale": (f"scales of the columns{weights}", shares["scale"] * free),
         "levels": ("numbers of rows of the levels", _LEVELS * shares["scale"] * bool(public.factors)),
         "response_location": ("location of the response", shares["response_location"] * public.intercept),
         "response_scale": ("scale of the response", shares["response_scale"]),

@@ -186,9 +186,10 @@ class Clip:
         areas = (self.beyond[1:] + self.beyond[:-1]) / 2 * np.diff(self.sizes**2)
         return float(np.sum(areas[between]))
 
-    def note(self, limit: float, otherwise: str = "", also: str = "") -> str:
-        """What a table says of it, of residuals up to `limit` where columns are of average size."""
-        where = f"where its columns are of average size{otherwise}"
+    def note(self, limit: float, otherwise: str = "", also: str = "", weighted: bool = False) -> str:
+        """What a table says of it, of residuals up to `limit` where columns, and weights, are of average
+        size."""
+        where = f"where its columns{' and its weight' * weighted} are of average size{otherwise}"
         return f"A row counts as if its residual were at most {limit:.3g} ({where}){also}.{self.unseen_of()}"
 
     def unseen_of(self, what: str = "rows") -> str:

@@ -10,7 +10,7 @@ __all__ = ["curvature_radius2", "least_radius2", "shrunken", "shrunken_to", "vis
 
 _NARROW, _WIDE = 0.15, 0.25
 _ABOVE, _REACH, _FAR = 0.5, 8.0, 100.0
-_LEAST_RATIO = 0.2
+_LEAST_RATIO, _LEAST_UNEVEN = 0.2, 0.01
 _VISIBLE = 2.0
 """Standard deviations of its noise beyond which what a matrix has more than another is seen."""
 
@@ -100,14 +100,17 @@ def shrunken(gram: Floats, noise: float, share: Floats) -> tuple[Floats, float]:
     return target + kept * (gram - target), math.sqrt(kept) * noise
 
 
-def shrunken_to(matrix: Floats, noise: float, target: Floats) -> Floats:
+def shrunken_to(matrix: Floats, noise: float, target: Floats, uneven: bool = False) -> Floats:
     """A noisy symmetric matrix moved towards `target` as in :func:`shrunken`, positive definite.
 
-    Its least eigenvalue, relative to `target`, is at least a fifth.
+    Its least eigenvalue, relative to `target`, is at least a fifth; if it is `uneven`, as of rows with
+    weights, which may differ by orders of magnitude, it may be less where the noise is.
     """
     mixed = target + _kept(matrix, noise, target) * (matrix - target)
     root, values, vectors = _relative(mixed, target)
-    half = root @ (vectors * np.sqrt(np.maximum(values, _LEAST_RATIO)))
+    spectral = 2 * math.sqrt(len(target)) * noise / max(float(np.trace(target)) / len(target), 1e-300)
+    least = min(_LEAST_RATIO, max(spectral, _LEAST_UNEVEN)) if uneven else _LEAST_RATIO
+    half = root @ (vectors * np.sqrt(np.maximum(values, least)))
     return half @ half.T
 
 

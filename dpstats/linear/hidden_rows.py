@@ -14,7 +14,7 @@ from dpstats._types import Booleans, Floats
 from dpstats.linear.identify import Seen
 from dpstats.linear.marks import Groups, column_of, decided, in_cell
 from dpstats.linear.rare import FEW, Rare
-from dpstats.mechanisms.whiten import Affine, Whitening
+from dpstats.mechanisms.whiten import Whitening
 
 if TYPE_CHECKING:
     from dpstats.linear.prepare import Prepared
@@ -170,7 +170,7 @@ def _without(found: Turned, rare: Rare, there: float, noise: float) -> Turned:
     W = (whitening.W @ turn)[stay]
     share = there * (rare.share if rare.likely is None else rare.likely)
     kept = 1 - min(share * rare.whole, 0.5)
-    fewer = Affine(affine.columns[stay], affine.loc[stay], affine.scale[stay])
+    fewer = replace(affine, columns=affine.columns[stay], loc=affine.loc[stay], scale=affine.scale[stay])
     z = _moved(prepared, rare)[stay]
     change = np.asarray(np.linalg.solve(W, z @ whitening.W))
     both = np.ix_(stay, stay)

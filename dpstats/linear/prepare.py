@@ -234,12 +234,13 @@ def prepare(
     (see :func:`~dpstats.engines.local.sample`), at a rate that depends on the released count.
     """
     public, mus = budget.public, budget.mus
-    marginals, f, extra = public.marginals, len(public.free), public.variables
+    marginals, f, extra, weights = public.marginals, len(public.free), public.variables, int(public.weighted)
+    together = f + extra + weights
     substitution = budget.guarantee.neighbours == "substitution"
     twice, root = (2.0, math.sqrt(2.0)) if substitution else (1.0, 1.0)
     count = release_count(blocks, mus["count"], rng)
     if check_count is None:
-        unknown, q = public.unknown and f + extra, len(public.scale)
+        unknown, q = public.unknown and together, len(public.scale)
         if columns_need(budget, q) < rows_needed(budget, unknown, public.response_unknown):
             # of two needs the larger is named; with that many rows the other is met
             check_rows(method, budget, unknown, count, response=public.response_unknown)
@@ -250,11 +251,15 @@ def prepare(
     halvings = max(0, round(math.log2(max(count, 1.0) / _ENOUGH_ROWS)))
     rows: Any = sample(blocks if marginals is None else marginals.beside(blocks), halvings, rng)
     rows_count = max(count / 2**halvings, 1.0)
-    # the budget of the columns and of the variables beside them is divided as if they were one group
+    # columns, the variables beside them and weights share a budget as if they were one group
     groups = [
         Columns(side, index, mus["location"] / twice * share, mus["scale"] / root * share, public.signed)
-        for side, index in ((0, public.free), (1, 1 + np.arange(extra)))
-        if (share := math.sqrt(len(index) / max(f + extra, 1)))
+        for side, index in (
+            (0, public.free),
+            (1, 1 + weights + np.arange(extra)),
+            (1, 1 + np.arange(weights)),
+        )
+        if (share := math.sqrt(len(index) / max(together, 1)))
     ]
     if fitted:
         groups.append(
@@ -262,12 +267,14 @@ def prepare(
         )
     released = list(standardize(rows, groups, rows_count, rng))
     y = released.pop() if fitted else None
+    weight = _weight(method, released.pop()) if weights else (-1, 1.0)
     variables = Standardization.joined(released) if released else None
     columns = variables.first(f) if variables is not None and f else None
     levels, noise, unseen = [], 0.0, None
     if marginals is not None and marginals.factors:
         sizes, mu = [factor.width for factor in marginals.factors], mus["levels"] / root
-        levels = release_levels(rows, range(1 + extra, 1 + extra + len(sizes)), sizes, mu, rng)
+        first = 1 + weights + extra
+        levels = release_levels(rows, range(first, first + len(sizes)), sizes, mu, rng)
         noise = math.sqrt(len(sizes)) / mu
         unseen = marginals.shared([n < least_rows(noise, rows_count, levels_seen) for n in levels])
     loc, scale = public.loc.copy(), public.scale.copy()
@@ -295,7 +302,7 @@ def prepare(
         raise ReleaseFailed(
             f"{method}: no column of the formula shows any variation beyond the privacy noise."
         )
-    affine = Affine(active, loc[active], scale[active])
+    affine = Affine(active, loc[active], scale[active], weight)
     response, flat, varied = Affine(np.array([len(scale)]), np.zeros(1), np.ones(1)), False, math.nan
     if y is not None:
         response, flat = _response(y, public, len(scale))
@@ -306,9 +313,9 @@ def prepare(
     of_levels = None if made is None else made.groups(active, loc, scale)
     gone, kept, rare = LeftOut.nothing(len(scale)), count, tuple[Rare, ...]()
     if leave and marginals is not None:
-        noises = noise, math.sqrt(f * (1 + public.signed)) / (mus["scale"] / root) if f else 0.0
+        noises = noise, math.sqrt(together * (1 + public.signed)) / (mus["scale"] / root) if f else 0.0
         rare = rare_rows(made, levels, columns, public, rows_count, noises, references > 0)
-        edge = visible(f, mus["scale"] / root)
+        edge = visible(together, mus["scale"] / root) if f else math.inf
         if all(other.share * rows_count > _AS_MANY * edge for other in rare):
             # (or the few rows of others may be among them)
             gone = values_unseen(columns, public, rows_count, edge)
@@ -361,6 +368,14 @@ def prepare(
         rare,
     )
     return seen_cells(whole) if rare else whole
+
+
+def _weight(method: str, roots: Standardization) -> tuple[int, float]:
+    """Where the roots of the weights are, and about the root of the mean weight."""
+    unit = math.hypot(float(roots.loc[0]), float(roots.scale[0]))
+    if unit == 0:
+        raise ReleaseFailed(f"{method}: hardly any row has a weight that is not 0.")
+    return 1, unit
 
 
 def _response(y: Standardization, public: PublicDesign, d: int) -> tuple[Affine, bool]:

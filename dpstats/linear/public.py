@@ -28,6 +28,8 @@ class PublicDesign:
     response_bounds : (float, float) or None
     marginals : Marginals or None
         What the other columns are made of; None where none of them is standardised.
+    weighted : bool
+        Whether there is a second response, the root of each row's weight.
     """
 
     intercept: bool
@@ -36,6 +38,7 @@ class PublicDesign:
     scale: Floats
     response_bounds: tuple[float, float] | None
     marginals: Marginals | None = None
+    weighted: bool = False
 
     @classmethod
     def of(cls, design: Design) -> "PublicDesign":
@@ -46,7 +49,8 @@ class PublicDesign:
             if bounds is not None:
                 loc[j], scale[j] = public_scale(*bounds, design.has_intercept)
         free = np.array(marginals.direct, dtype=np.int64)
-        return cls(design.has_intercept, free, loc, scale, design.response_bounds[0], marginals)
+        response, *weights = design.response_bounds
+        return cls(design.has_intercept, free, loc, scale, response, marginals, bool(weights))
 
     @classmethod
     def within(cls, columns: int) -> "PublicDesign":
@@ -62,7 +66,7 @@ class PublicDesign:
     @property
     def unknown(self) -> int:
         """How many columns and variables of unknown range are standardised."""
-        return int(np.sum(self.scale[self.free] == 0)) + self.variables
+        return int(np.sum(self.scale[self.free] == 0)) + self.variables + self.weighted
 
     @property
     def response_unknown(self) -> bool:
@@ -71,8 +75,9 @@ class PublicDesign:
 
     @property
     def located(self) -> bool:
-        """Whether the columns are centred, or something is made up from variables about their centres."""
-        return self.intercept or self.signed
+        """Whether the columns are centred, or something is made up from variables about their centres, or
+        there are weights, which have a usual one."""
+        return self.intercept or self.signed or self.weighted
 
     @property
     def signed(self) -> bool:

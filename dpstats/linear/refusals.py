@@ -54,7 +54,7 @@ def check_directions(method: str, budget: LinearBudget, count: float) -> None:
 def check_needs(method: str, budget: LinearBudget, need: float, count: float) -> None:
     """Refuse fewer rows than `need`, or than columns of unknown range need; name the larger one."""
     public, q = budget.public, len(budget.public.scale)
-    unknown = public.unknown and len(public.free) + public.variables
+    unknown = public.unknown and len(public.free) + public.variables + public.weighted
     if need < rows_needed(budget, unknown, public.response_unknown):
         check_rows(method, budget, unknown, count, response=public.response_unknown)
     if count < need:

@@ -93,7 +93,7 @@ class Rounds:
         Mean curvature of the loss that the rounds assumed.
     curvature, psi2 : float
         Share of rows whose residual moves the score, and the mean of ``psi^2``, at the end; of units summed
-        up, of the squared norms of their parts, over the number of coefficients.
+        up, and of rows with weights, of the squared norms of their parts, over the number of coefficients.
     residual2 : float
         Mean squared residual; of units summed up, of the sums of their squares.
     het : HetTest or None
@@ -106,6 +106,8 @@ class Rounds:
         less where the rounds met more.
     most : float
         A unit of more rows counts as if it had so many.
+    uneven : bool
+        Whether rows have weights.
     """
 
     start: Floats
@@ -131,6 +133,7 @@ class Rounds:
     swings: bool
     precondition: Floats
     most: float = math.inf
+    uneven: bool = False
 
 
 class Walk:
@@ -301,7 +304,7 @@ class Walk:
             clip = median_known(clip, W, moved, noise, loss.scale, self.count)
         curvature, psi2 = loss.spread(rows, u, self.count, self._mus["spread"], self._rng)
         residual2 = psi2
-        if isinstance(rows, Summed):
+        if isinstance(rows, Summed) or self.prepared.affine.weighted:
             psi2 = self._clip.power(self._clip.norm, 2) / q
         mu, norm = self._mus["excess"], self._clip.norm
         excess, contrast = loss.excess(self.rows, u, norm, FAR * q, mu, self._rng) / self.count
@@ -356,6 +359,7 @@ class Walk:
             swings=self._swings(),
             precondition=self._step,
             most=rows.most if isinstance(rows, Summed) else math.inf,
+            uneven=self.prepared.affine.weighted,
         )
 
     def _swings(self) -> bool:

@@ -69,7 +69,8 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
         flat = rounds.psi2 * np.eye(q)
     scores = flat
     if cov_type != "nonrobust":
-        scores = with_squares(shrunken_to(rounds.outer, rounds.outer_noise, flat), flat, rounds.cut)
+        outer = shrunken_to(rounds.outer, rounds.outer_noise, flat, rounds.uneven)
+        scores = with_squares(outer, flat, rounds.cut)
     scores = scores * (count / max(count - q, count / 2))
     shape = scores / np.trace(scores)
     if rounds.metric is None:

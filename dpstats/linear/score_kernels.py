@@ -10,7 +10,7 @@ that map, what a row adds is limited after it. A row that is out of range adds n
 import numpy as np
 
 from dpstats._jit import kernel, prefetch
-from dpstats.mechanisms._kernels import TILE, add_gram, carried, mapped, octave, standardized
+from dpstats.mechanisms._kernels import TILE, add_gram, carried, mapped, octave, standardized, weighed
 
 __all__ = [
     "EXCESS_SHARE",
@@ -38,8 +38,9 @@ _NOT_FAR = 0.4
 
 
 @kernel
-def whitened(X, Y, columns, loc, inverse, W, low, high, radius, V, R):
-    """Fill ``V`` with ``W' z`` and ``R`` with the standardised response, ``z`` moved into ``[low, high]``.
+def whitened(X, Y, columns, loc, inverse, weight, unit, W, low, high, radius, V, R):
+    """Fill ``V`` with ``s W' z`` and ``R`` with the standardised response times ``s``, ``z`` moved into
+    ``[low, high]``.
 
     Rows of V are shortened to the norm `radius` (a row without a finite norm becomes 0), their responses by
     the same factor. V and R may be X and Y: a tile is read before it is written.
@@ -51,6 +52,8 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, radius, V, R):
     columns : (q + 1,) intp array
         Entries of the joined row ``(x, y)``: the covariates', then the response's.
     loc, inverse : (q + 1,) float arrays
+    weight, unit : int, float
+        ``s`` is ``y[weight] / unit``; 1 if `weight` is -1.
     W : (q, k) float array
     low, high : (q,) float arrays
     radius : float
@@ -60,7 +63,7 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, radius, V, R):
     k = W.shape[1]
     z, v, norm2 = np.empty((columns.size, TILE)), np.empty((k + 1, TILE)), np.empty(TILE)
     for start in range(0, len(X), TILE):
-        rows = _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, z, v, norm2)
+        rows = _limited(X, Y, start, columns, loc, inverse, weight, unit, W, low, high, radius, z, v, norm2)
         for t in range(rows):
             for a in range(k):
                 V[start + t, a] = v[a, t]
@@ -68,7 +71,7 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, radius, V, R):
 
 
 @kernel
-def _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, z, v, norm2):
+def _limited(X, Y, start, columns, loc, inverse, weight, unit, W, low, high, radius, z, v, norm2):
     """Fill `v` with what `whitened` makes of a tile, transposed, response last; return its number of rows."""
     q, k = W.shape
     rows = min(TILE, len(X) - start)
@@ -76,6 +79,7 @@ def _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, z, v, nor
     for j in range(q):
         for t in range(rows):
             z[j, t] = min(max(z[j, t], low[j]), high[j])
+    weighed(Y, start, rows, weight, unit, z)
     mapped(W, z[:q], rows, v[:k], norm2)
     for t in range(rows):
         r = z[q, t]

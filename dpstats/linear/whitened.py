@@ -107,5 +107,5 @@ class Whitened(Mapped):
 def whiten(frame: Frame, radius: float, X: Floats, Y: Floats, V: Floats, R: Floats) -> None:
     """Write whitened rows and standardised responses into V and R, shortened as :class:`Whitened` says."""
     a = frame.affine
-    given = a.columns, a.loc, 1 / a.scale, frame.W, frame.low, frame.high, radius
+    given = a.columns, a.loc, 1 / a.scale, *a.weight, frame.W, frame.low, frame.high, radius
     in_pieces(len(X), lambda i: kernels.whitened(X[i], Y[i], *given, V[i], R[i]))

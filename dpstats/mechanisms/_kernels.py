@@ -138,6 +138,18 @@ def standardized(
 
 
 @kernel
+def weighed(Y: Floats, start: int, rows: int, column: int, unit: float, z: Floats) -> None:
+    """Multiply ``z[:, :rows]`` by a column of the rows of Y from `start`, over `unit`; by nothing if it is
+    -1."""
+    if column < 0:
+        return
+    for t in range(rows):
+        weight = min(max(Y[start + t, column], -CEILING), CEILING) / unit
+        for j in range(len(z)):
+            z[j, t] *= weight
+
+
+@kernel
 def mapped(W: Floats, z: Floats, rows: int, v: Floats, norm2: Floats) -> None:
     """Fill ``v[:, :rows]`` with ``W' z`` and ``norm2[:rows]`` with the squared norms, the same way for every
     row."""
@@ -185,12 +197,14 @@ def clipped_gram(
     columns: Integers,
     loc: Floats,
     inverse: Floats,
+    weight: int,
+    unit: float,
     W: Floats,
     radius2: float,
     units: float,
     gram: Integers,
 ) -> None:
-    """``gram += sum_i w_i v_i v_i'`` with ``v = W' (((x, y) - loc) * inverse)`` and
+    """``gram += sum_i w_i v_i v_i'`` with ``v = s W' (((x, y) - loc) * inverse)`` and
     ``w = min(1, radius2 / |v|^2)``.
 
     A row whose norm overflows has weight 0: the sum is finite whatever the rows.
@@ -203,6 +217,8 @@ def clipped_gram(
         Which columns of the joined row ``(x, y)`` enter, by index into its d + r entries.
     loc, inverse : (q,) float arrays
         Location and reciprocal scale of those columns.
+    weight, unit : int, float
+        ``s`` is ``y[weight] / unit``; 1 if `weight` is -1.
     W : (q, k) float array
     radius2 : float
         Squared radius to which rows are clipped.
@@ -216,6 +232,7 @@ def clipped_gram(
     for start in range(0, len(X), TILE):
         rows = min(TILE, len(X) - start)
         standardized(X, Y, start, rows, columns, loc, inverse, z)
+        weighed(Y, start, rows, weight, unit, z)
         mapped(W, z, rows, v, norm2)
         for t in range(rows):
             if norm2[t] > radius2 or not norm2[t] < np.inf:

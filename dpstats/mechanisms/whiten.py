@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,11 +30,19 @@ class Affine:
         Entries of the joined row ``(x, y)`` that are used.
     loc, scale : (q,) arrays
         ``z = ((x, y)[columns] - loc) / scale``.
+    weight : (int, float)
+        A column of ``y`` by which ``z`` is multiplied, and a unit for it; by default there is none, and the
+        column is -1.
     """
 
     columns: Integers
     loc: Floats
     scale: Floats
+    weight: tuple[int, float] = (-1, 1.0)
+
+    @property
+    def weighted(self) -> bool:
+        return self.weight[0] >= 0
 
     def apply(self, rows: Floats) -> Floats:
         """Standardised coordinates of joined rows, shape ``(n, q)``."""
@@ -134,10 +142,11 @@ def release_gram(
     """
     k = W.shape[1]
     W = np.ascontiguousarray(W)
-    inverse, units = 1 / affine.scale, units_of(radius2)
+    given = affine.columns, affine.loc, 1 / affine.scale, *affine.weight, W
+    units = units_of(radius2)
 
     def update(state: Any, X: Floats, Y: Floats, first: int) -> None:
-        _kernels.clipped_gram(X, Y, affine.columns, affine.loc, inverse, W, radius2, units, state)
+        _kernels.clipped_gram(X, Y, *given, radius2, units, state)
 
     total = sum_bounded(blocks, (k, k), units, update)
     return symmetric_gaussian(total, (1 + SUMMATION) * radius2, mu, rng)
@@ -256,10 +265,11 @@ def _cut(means: Floats, shares: Floats, radius2: float) -> Floats:
 
 def join(affine: Affine, response: Affine) -> Affine:
     """The standardised coordinates of a joined row with the response behind them."""
-    return Affine(
-        np.append(affine.columns, response.columns),
-        np.append(affine.loc, response.loc),
-        np.append(affine.scale, response.scale),
+    return replace(
+        affine,
+        columns=np.append(affine.columns, response.columns),
+        loc=np.append(affine.loc, response.loc),
+        scale=np.append(affine.scale, response.scale),
     )
 
 

@@ -11,12 +11,14 @@ import numpy as np
 from dpstats._boundary import guarded
 from dpstats._docs import documented
 from dpstats._types import Bounds, Levels
-from dpstats._validation import fail
+from dpstats._validation import about, fail
 from dpstats.engines.local import Block
 from dpstats.errors import FormulaError
-from dpstats.estimation.call import Call, Estimator
+from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
-from dpstats.formula.design import Blocks, Design
+from dpstats.estimation.second import declared_beside, own_design, reads, with_second
+from dpstats.formula.design import Blocks, Design, check_formula
+from dpstats.formula.terms import with_offset
 from dpstats.formula.units import UnitBlocks, WithinBlocks, WithinDesign
 from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.budget import SHARES, LinearBudget, Step, divide, preparation, stages_of
@@ -46,6 +48,8 @@ _EVIDENCE = 3.0
 """Standard errors of the private comparison that decide between narrow and wide limits."""
 _NEAR_EXACT = 0.01
 """Without evidence the limits are wide if the fit leaves less than this share of the variance."""
+_LEAST_WEIGHT = 0.01
+"""A mean weight is at least so many times its usual size."""
 _SINGLE = 0.1
 """Wide limits lie where one row has this share of the sum of squares, by a standardised coefficient of 1."""
 
@@ -86,9 +90,13 @@ def ols(
         decide, it takes the wide ones if the fit leaves less than 1 % of the variance. True takes the
         private range in the fit, too: then the coefficients and their intervals are about limited columns.
     %(cov_type, select, bounds, levels, by, unit of sums)s
-    weights : {"row", "unit"}
-        With `unit`: whether every row counts the same, or the rows of a unit share the weight of one. Where
-        noise asks for it, rows of units of very many rows count less; the table says from what number on.
+    weights : str
+        The name of a column of weights, or an expression, as those of a survey: the fit is weighted least
+        squares with robust standard errors. Weights are as private as the rest of a row, may be of any size,
+        and need no bound; rows with a negative or missing one are not used. With `unit` instead: ``"row"``,
+        the default, where every row counts the same, or ``"unit"``, where the rows of a unit share the weight
+        of one. Where noise asks for it, rows of units of very many rows count less; the table says from what
+        number on.
     effects : {"unit"}, optional
         With `unit`: fixed effects, the within estimator. Columns and response are taken about their means in
         the unit; there is no constant, and units of one row do not count.
@@ -151,18 +159,49 @@ def ols(
     if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
         fail("winsorize", winsorize, "'auto', True or False")
     cov_type = check_cov_type(cov_type, unit)
-    if not (isinstance(weights, str) and weights in ("row", "unit")):
-        fail("weights", weights, "'row' or 'unit' (no weights of single rows: docs/not_supported.md)")
+    root = _root_of_weights(formula, weights, unit, cov_type, select)
     if not (effects is None or isinstance(effects, str) and effects == "unit"):
         fail("effects", effects, "None or 'unit'")
-    for name, given, usual in (("weights", weights, "row"), ("effects", effects, None)):
-        if unit is None and given != usual:
-            fail(name, given, f"{usual!r} without unit=")
+    if unit is None and effects is not None:
+        fail("effects", effects, "None without unit=")
     budget = functools.partial(
-        _budget, winsorize=winsorize, cov_type=cov_type, shared=weights == "unit", within=effects is not None
+        _budget,
+        weighted=None if root is None else (formula, weights),
+        winsorize=winsorize,
+        cov_type=cov_type,
+        shared=weights == "unit",
+        within=effects is not None,
     )
-    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
-    return run(selecting(Estimator("ols", budget, _release, _results, of_units="all"), select), call)
+    estimator = Estimator("ols", budget, _release, _results, of_units="all")
+    wide = formula
+    if root is not None:
+        wide, given = with_offset(formula, root), ("weights", weights)
+        design = functools.partial(with_second, own=formula, given=given, name="ols", needs=estimator.needs)
+        estimator = replace(estimator, needs=Needs(responses="any"), design=design)
+    call = Call(wide, data, eps, delta, bounds, levels, by, ledger, seed, unit)
+    return run(selecting(estimator, select), call)
+
+
+def _root_of_weights(
+    formula: str, weights: str, unit: str | None, cov_type: str, select: int | None
+) -> str | None:
+    """The root of the weights as an expression of the formula's grammar; None where all rows count alike."""
+    if not (isinstance(weights, str) and weights.strip()):
+        fail("weights", weights, "the name of a column, or with unit= 'row' or 'unit'")
+    if weights == "row" or weights == "unit" and unit is not None:
+        return None
+    if unit is not None:
+        fail("weights", weights, "'row' or 'unit' with unit=")
+    if weights == "unit":
+        fail("weights", weights, "'row' or the name of a column without unit=")
+    if cov_type != "robust":
+        fail("cov_type", cov_type, "'robust' with weights")
+    if select is not None:
+        fail("select", select, "None with weights; choose the terms first, by select_features")
+    check_formula(formula)
+    with about("weights"):
+        reads(weights)
+    return f"np.sqrt({weights.strip()})"
 
 
 @dataclass(frozen=True)
@@ -173,6 +212,8 @@ class _Budget(LinearBudget):
     cov_type: str
     shared: bool
     within: WithinDesign | None
+    weighted: tuple[Design, str] | None
+    """The design without the root of the weights, and what these are."""
 
 
 def _budget(
@@ -180,6 +221,7 @@ def _budget(
     call: Call,
     rows: int | None,
     *,
+    weighted: tuple[str, str] | None,
     winsorize: bool | str,
     cov_type: str,
     shared: bool,
@@ -192,6 +234,8 @@ def _budget(
             raise FormulaError("effects='unit' needs a covariate: the means of units take up the constant.")
         # limits are for predictions, and there are none without the effects
         public, winsorize = PublicDesign.within(len(narrow.column_names)), False
+    # (rows that have been multiplied by weights do not say which limits predict better)
+    chosen = winsorize == "auto" and not public.weighted
     steps = [
         *preparation(public, _SHARES),
         *whitening,
@@ -203,10 +247,11 @@ def _budget(
         Step("excess", "what the clip cuts", _SHARES["excess"]),
         Step("skewness", "skewness of the products", _SHARES["skewness"] * (call.unit is None)),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
-        Step("choice", "choice between narrow and wide limits", _SHARES["choice"] * (winsorize == "auto")),
+        Step("choice", "choice between narrow and wide limits", _SHARES["choice"] * chosen),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
-    return _Budget(guarantee, mus, public, stages_of(stages, mus), winsorize, cov_type, shared, narrow)
+    own = None if weighted is None else (own_design(design, weighted[0], (call.by,)), weighted[1])
+    return _Budget(guarantee, mus, public, stages_of(stages, mus), winsorize, cov_type, shared, narrow, own)
 
 
 @dataclass(frozen=True)
@@ -276,6 +321,7 @@ def _choose_limits(
     few for that, the limits are narrow unless the fit is nearly exact.
 
     **Privacy.** One release, :func:`~dpstats.linear.scores.outside_score`: ``mu``-GDP under add-remove.
+    With a `mu` of 0 there is none, and the limits are wide.
     """
     columns, loc, scale = narrow.affine.columns, narrow.affine.loc, narrow.affine.scale
     private_range = (narrow.high - narrow.low)[columns] / 2
@@ -283,6 +329,8 @@ def _choose_limits(
     low, high = narrow.low.copy(), narrow.high.copy()
     low[columns], high[columns] = loc - half, loc + half
     wide = replace(narrow, low=low, high=high)
+    if mu == 0:
+        return wide
     theta = narrow.whitening.W @ rounds.coefficients
     score = outside_score(rows, Frame.of(narrow, True), Frame.of(wide, True), theta, mu, rng)
     # the noise of the score has the standard deviation 1 / mu
@@ -293,18 +341,27 @@ def _choose_limits(
 
 def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
-    prepared, rounds = release.prepared, release.rounds
+    prepared, rounds, size = release.prepared, release.rounds, release.size
     u, inference, variance = np.zeros(len(prepared.affine.columns)), None, 0.0
     described: Design | WithinDesign = design if budget.within is None else budget.within
+    method = "Private OLS" if budget.within is None else "Private OLS, fixed effects of units"
+    if budget.weighted is not None:
+        described, method = budget.weighted[0], "Private weighted least squares"
     if rounds is not None:
         limit = rounds.clip.norm / math.sqrt(len(u)) * float(prepared.response.scale[0])
-        note = rounds.clip.note(limit, "; less far out")
+        note = rounds.clip.note(limit, "; less far out", weighted=budget.weighted is not None)
         if rounds.metric is not None:
             note = rounds.clip.unit_note(math.sqrt(len(u) * rounds.psi2), rounds.most)
         u, variance = rounds.coefficients, rounds.residual2
         inference = rounds_inference(rounds, prepared, budget.cov_type, note)
-    return regression_results(
-        "Private OLS" if budget.within is None else "Private OLS, fixed effects of units",
+    if budget.weighted is not None:
+        size = math.nan
+        if inference is not None and budget.public.intercept:
+            # the mean weight, in units of what rows were multiplied by
+            first = np.linalg.inv(prepared.whitening.W)[:, 0]
+            size = max(float(first @ inference.gram @ first), _LEAST_WEIGHT)
+    results = regression_results(
+        method,
         described,
         budget.guarantee,
         prepared,
@@ -314,7 +371,12 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         cov_type=budget.cov_type,
         winsorized=release.winsorized,
         fitted_within=budget.winsorize is True,
-        het=None if rounds is None else rounds.het,
+        het=None if rounds is None or budget.weighted is not None else rounds.het,
         rounds=_FIRST + _SECOND + _ROUNDS,
-        size=release.size,
+        size=size,
     )
+    if budget.weighted is None:
+        return results
+    own, weights = budget.weighted
+    notes = (f"Rows count by their weights, {weights}.", *results.notes)
+    return replace(results, notes=notes, declared=declared_beside(design, own))

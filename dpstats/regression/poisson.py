@@ -8,12 +8,10 @@ from dpstats._boundary import guarded
 from dpstats._docs import documented
 from dpstats._types import Bounds, Levels
 from dpstats._validation import about, fail
-from dpstats.data.schema import Schema
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
+from dpstats.estimation.second import declared_beside, own_design, reads, with_second
 from dpstats.formula.design import Blocks, Design, check_formula
-from dpstats.formula.grammar import names_in, parse, translate
-from dpstats.formula.layout import check_offset
 from dpstats.formula.terms import with_offset
 from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.family import Counts
@@ -25,7 +23,6 @@ from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.glm import GLMResults
 from dpstats.results.grouped import GroupedResults
-from dpstats.results.saved import declared
 from dpstats.selection.within import selecting
 
 __all__ = ["poisson"]
@@ -125,7 +122,7 @@ def poisson(
     )
     if expression is not None:
         given = ("offset", str(offset)) if exposure is None else ("exposure", exposure)
-        design = functools.partial(_with_offset, own=formula, given=given)
+        design = functools.partial(with_second, own=formula, given=given, name="poisson", needs=_NEEDS)
         estimator = replace(estimator, needs=replace(_NEEDS, responses="any"), design=design)
     wide = formula if expression is None else with_offset(formula, expression)
     call = Call(wide, data, eps, delta, bounds, levels, by, ledger, seed, unit)
@@ -153,31 +150,14 @@ def _expression(offset: str | None, exposure: str | None, select: int | None) ->
     for name, value in (("offset", offset), ("exposure", exposure)):
         if value is not None:
             with about(name):
-                _reads(value)
+                reads(value)
     return offset if exposure is None else f"np.log({exposure.strip()})"
-
-
-def _reads(expression: str) -> set[str]:
-    """The columns that an expression reads."""
-    return set(names_in(translate(parse(expression.strip()), expression)))
-
-
-def _with_offset(call: Call, schema: Schema, *, own: str, given: tuple[str, str]) -> Design:
-    """The design of a call whose formula has the offset beside the response; what is wrong with either is
-    said of what the user wrote: the formula, or `given`, a parameter and its expression.
-    """
-    parameter, expression = given
-    with about(parameter):
-        check_offset(expression.strip(), schema)
-    _NEEDS.check("poisson", Design.from_formula(own, schema, {*_reads(expression), call.by, call.unit}))
-    return Design.from_formula(call.formula, schema, (call.by, call.unit))
 
 
 def _budget(design: Design, call: Call, rows: int | None, *, own: str | None, cov_type: str) -> GLMBudget:
     narrow, wide = design, None
     if own is not None:
-        aside = {*_reads(design.response_names[1]), call.by, call.unit}
-        narrow, wide = Design.from_formula(own, design.schema, aside), design
+        narrow, wide = own_design(design, own, (call.by, call.unit)), design
     of_call = call.eps, call.delta, call.seeded, call.unit is not None
     return glm_budget(narrow, wide, Counts(), cov_type, *of_call)
 
@@ -192,8 +172,5 @@ def _release(blocks: Blocks, budget: GLMBudget, rng: Randomness) -> GLMRelease:
 
 def _results(design: Design, budget: GLMBudget, release: GLMRelease, *, offset: str | None) -> GLMResults:
     """Results from the release alone."""
-    read = budget.narrow.schema.names
-    beside = [column for column in design.facts()["columns"] if column["name"] not in read]
-    return replace(
-        glm_results("Poisson regression", budget, release), offset=offset, declared=declared(beside)
-    )
+    results = glm_results("Poisson regression", budget, release)
+    return replace(results, offset=offset, declared=declared_beside(design, budget.narrow))

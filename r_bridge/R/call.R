@@ -199,8 +199,7 @@ elsewhere <- c(
     "the subset is published."
   ),
   weights = paste(
-    "rows cannot be weighted, as what each may change is limited for all alike. dp_ols() has weights = \"unit\", with unit =,",
-    "for persons with several rows."
+    "dp_ols() alone takes weights of rows, and has weights = \"unit\", with unit =, for persons with several rows."
   ),
   na.action = paste(
     "a row with a missing value in a column that the formula names is never used, and nothing says how many there are. Fill them",
@@ -225,9 +224,16 @@ no_more <- function(...) {
   fail("parameter_error", "there is no argument '", known[1], "': ", elsewhere[[known[1]]])
 }
 
-# `weights` of dp_ols(), which are no numbers.
-check_weights <- function(weights) {
-  given <- tryCatch(weights, error = function(e) NULL)
-  if (is_path(given) && nchar(given) <= 80) return(given)
-  fail("parameter_error", "weights must be \"row\" or \"unit\": ", elsewhere[["weights"]])
+# `weights` of dp_ols(): "row" or "unit", or weights of rows as an expression. `expr` is what was written, `value` its promise.
+read_weights <- function(expr, value, data) {
+  columns <- if (!is_path(data)) names(data)
+  named <- all.vars(expr)
+  if (length(named) && all(named %in% columns)) return(expr)
+  given <- tryCatch(value, error = function(e) NULL)
+  if (is_path(given) && given %in% c("row", "unit")) return(given)
+  if (!is_path(given) || nchar(given) > 80) {
+    fail("parameter_error", "weights must be a column of the data, as in weights = w, its name or an expression in quotes; or, with unit =, ",
+         "\"row\" or \"unit\".")
+  }
+  written(given, "weights", data)
 }

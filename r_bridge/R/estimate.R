@@ -1,15 +1,17 @@
 # One path for every estimator: translate the formula, send the columns that it names, copy what comes back.
 
-run <- function(name, formula, data, options, ledger, levels = NULL, bounds = NULL, by = NULL, unit = NULL, glm = NULL) {
+run <- function(name, formula, data, options, ledger, levels = NULL, bounds = NULL, by = NULL, unit = NULL, glm = NULL,
+                weights = NULL) {
   # the estimator that called: no argument of it is unknown, and its call is kept
   eval(quote(no_more(...)), parent.frame())
   estimator <- sys.function(-1)
   call <- match.call(estimator, sys.call(-1), envir = parent.frame(2))
-  request <- prepare(formula, data, levels, bounds, by, unit, glm)
+  request <- prepare(formula, data, levels, bounds, by, unit, glm, weights)
   if (!is.null(options$select)) no_powers(request$meaning)
   call <- stored_call(call, paste0("dp_", name), request$meaning$formula, parent.frame(2))
   options <- c(options, list(bounds = request$bounds, by = request$by, unit = request$unit))
   options$offset <- request$meaning$offset$code
+  options$weights <- request$meaning$weights
   answer <- ask(name, request, options, ledger)
   class <- c(paste0("dp_", name), if (!is.null(glm)) "dpstats_glm")
   if (is.null(by)) return(as_fit(answer, request, class, call = call))
@@ -17,13 +19,13 @@ run <- function(name, formula, data, options, ledger, levels = NULL, bounds = NU
 }
 
 # What is sent, and what is kept to name and to predict.
-prepare <- function(formula, data, levels, bounds, by, unit = NULL, glm = NULL) {
+prepare <- function(formula, data, levels, bounds, by, unit = NULL, glm = NULL, weights = NULL) {
   data <- check_data(data)
   levels <- check_declared(levels, "levels", "list(cut = c(\"Fair\", \"Good\"))", data)
   bounds <- check_declared(bounds, "bounds", "list(age = c(0, 120))", data)
   by <- check_column(by, "by")
   unit <- check_column(unit, "unit")
-  meaning <- translate_formula(formula, data, levels, glm, c(by, unit))
+  meaning <- translate_formula(formula, data, levels, glm, c(by, unit), weights)
   if (!is.null(by)) check_groups(by, data, levels)
   if (is_path(data)) {
     columns <- data

@@ -35,12 +35,15 @@ need <- function(value, name, also = character()) {
 #'   without a value are not used. `dp_ols()`, `dp_huber()`, `dp_adassp()`, `dp_boosted_adassp()`, `dp_logit()`,
 #'   `dp_poisson()` and `dp_tukey_em()` use all rows of a unit, and standard errors are cluster-robust; the others use one
 #'   row of each, drawn at random.
-#' @param weights With `unit`: whether every `"row"` counts the same, or the rows of a `"unit"` share the weight of one.
+#' @param weights Weights of rows, as of a survey: a column, as in [lm()], or its name, or an expression, in quotes for a file. The fit
+#'   is weighted least squares with robust standard errors. Weights are as private as the rest of a row, and may be of any size; a row
+#'   with a negative or missing one is not used. With `unit` instead: whether every `"row"` counts the same, or the rows of a `"unit"`
+#'   share the weight of one.
 #' @param effects `"unit"`: fixed effects of the units, the within estimator. There is no constant then.
 #' @param ledger A [dp_ledger()], or the path of one, which is charged before any row is read.
 #' @param seed For simulation only: the release then protects nobody, and says so. Neither R's nor NumPy's own seed is
 #'   touched or used.
-#' @param ... Refused. `subset`, `na.action`, `offset`, `contrasts` and `weights` of [lm()] say what to do in their place.
+#' @param ... Refused. `subset`, `na.action`, `offset` and `contrasts` of [lm()] say what to do in their place.
 #'
 #' @section Privacy:
 #' `(eps, delta)`-differential privacy; neighbouring data sets differ by one record added or removed. Rows with a missing
@@ -67,10 +70,9 @@ dp_ols <- function(formula, data, eps, delta = 1e-6, winsorize = "auto", select 
                    bounds = NULL, levels = NULL, by = NULL, unit = NULL, weights = "row", effects = NULL, ledger = NULL,
                    seed = NULL, ...) {
   own <- list(
-    eps = need(eps, "eps"), delta = delta, winsorize = winsorize, select = select, cov_type = cov_type,
-    weights = check_weights(weights), effects = effects, seed = seed
+    eps = need(eps, "eps"), delta = delta, winsorize = winsorize, select = select, cov_type = cov_type, effects = effects, seed = seed
   )
-  run("ols", formula, data, own, ledger, levels, bounds, by, unit)
+  run("ols", formula, data, own, ledger, levels, bounds, by, unit, weights = read_weights(substitute(weights), weights, data))
 }
 
 #' Private regression by TukeyEM

@@ -5,15 +5,16 @@
 #
 # Each factor has the Python `code`, the `label` that R users know it by, and for prediction the R `expr` of its
 # argument. `reads` names the columns that are read; `levels` are those of text columns that the formula writes out.
-# `glm` is NULL or says what a generalised linear model may have beside (R/glm.R).
-translate_formula <- function(formula, data, levels = NULL, glm = NULL, aside = NULL) {
+# `glm` is NULL or says what a generalised linear model may have beside (R/glm.R); `weights` are those of read_weights().
+translate_formula <- function(formula, data, levels = NULL, glm = NULL, aside = NULL, weights = NULL) {
   formula <- checked_formula(formula)
   state <- new.env(parent = emptyenv())
   state$data <- data
   state$declared <- levels
   state$reads <- character()
   state$levels <- list()
-  layout <- formula_terms(formula, data, aside)
+  of_rows <- if (is.language(weights)) numeric_code(weights, state)
+  layout <- formula_terms(formula, data, c(aside, if (is.language(weights)) all.vars(weights)))
   variables <- as.list(attr(layout, "variables"))[-1]
   answers <- responses_in(variables[[1]])
   offset <- offset_in(variables[attr(layout, "offset")], state, glm)
@@ -57,6 +58,7 @@ translate_formula <- function(formula, data, levels = NULL, glm = NULL, aside = 
     response_codes = left,
     response_text = deparse1(formula[[2]]),
     offset = offset,
+    weights = if (is.null(of_rows)) weights else of_rows,
     reads = state$reads,
     levels = state$levels
   )

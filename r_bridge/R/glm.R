@@ -103,7 +103,8 @@ written <- function(text, what, data) {
     fail("parameter_error", what, " must be NULL, the name of a column or a short expression in quotes.")
   }
   tryCatch(str2lang(text), error = function(e) {
-    fail("formula_error", what, " cannot be read: it is the name of a column, or an expression, as \"log(years)\" of an offset and \"days / 365\" of an exposure.")
+    fail("formula_error", what, " cannot be read: it is the name of a column, or an expression, as \"log(years)\" of an offset and ",
+         "\"days / 365\" of an exposure.")
   })
 }
 

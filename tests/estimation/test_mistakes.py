@@ -34,7 +34,7 @@ MISTAKES = {
     "neighbors": (lambda d: dpstats.tukey_em("y ~ x", d, eps=1, neighbors="x"), "did you mean 'neighbours'?"),
     "a capital": (lambda d: dpstats.ols("Y ~ x", d, eps=1), "there is no column 'Y'; did you mean 'y'?"),
     "arrays": (lambda d: dpstats.ols(d["y"], d[["x"]], eps=1), "It comes first, then the data."),
-    "weights of rows": (lambda d: dpstats.ols("y ~ x", d, eps=1, weights=d["x"]), "docs/not_supported.md"),
+    "weights of rows": (lambda d: dpstats.ols("y ~ x", d, eps=1, weights=d["x"]), "the name of a column"),
     "weights elsewhere": (
         lambda d: dpstats.huber("y ~ x", d, eps=1, weights=d["x"]),
         "docs/not_supported.md",
@@ -58,7 +58,7 @@ MISTAKES = {
     "random effects": (lambda d: dpstats.ols("y ~ x + (1 | g)", d, eps=1), "random effects are not fitted"),
     "no response": (lambda d: dpstats.median("y", d, eps=1), "'y ~ 1' for a column alone"),
     "a function that learns": (lambda d: dpstats.ols("y ~ scale(x)", d, eps=1), "docs/formulas.md"),
-    "cut in a formula": (lambda d: dpstats.ols("y ~ pd.cut(x, 3)", d, eps=1), "write I(x > 3)"),
+    "cut in a formula": (lambda d: dpstats.ols("y ~ pd.cut(x, 3)", d, eps=1), "write them out, [0, 18, 65]"),
     "text for a number": (lambda d: dpstats.ols("y ~ g", d, eps=1, seed=1), "text needs levels="),
     "dates": (
         lambda d: dpstats.ols("y ~ t", d.assign(t=pd.Timestamp(0)), eps=1, seed=1),

@@ -24,7 +24,7 @@ def spent(monkeypatch):
 
         monkeypatch.setattr(module, name, watched)
 
-    watch(_kernels, "clipped_gram", lambda a: a[6])
+    watch(_kernels, "clipped_gram", lambda a: a[8])
     watch(glm_kernels, "score", lambda a: a[5])
     watch(glm_kernels, "excess", lambda a: (a[6] - 1) * a[4])
     watch(glm_kernels, "far_rows", lambda a: math.hypot(a[4], a[7]))

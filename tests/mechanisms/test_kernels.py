@@ -1,6 +1,7 @@
 """Compiled passes against slow equals, on hostile values; and all of it again with the compiler switched
 off."""
 
+import itertools
 import math
 import os
 import subprocess
@@ -122,15 +123,17 @@ def test_standardized_rows():
 def test_clipped_gram(rows):
     rows = rows if JIT else min(rows, 150)
     X, Y, columns, loc, inverse, generator = arguments(5, max(rows, 1))
-    X, Y = X[:rows], Y[:rows]
+    X, Y = X[:rows], np.column_stack([Y[:rows], np.abs(hostile(7, 1, max(rows, 1)))[:rows]])
     W = generator.standard_normal((4, 3))
-    for radius2 in (1e-3, 10.0, 1e60):
+    for radius2, weight in itertools.product((1e-3, 10.0, 1e60), ((-1, 1.0), (1, 3.0))):
         gram, units = np.zeros((2, 3, 3), np.int64), units_of(radius2)
-        _kernels.clipped_gram(X, Y, columns, loc, inverse, W, radius2, units, gram)
+        _kernels.clipped_gram(X, Y, columns, loc, inverse, *weight, W, radius2, units, gram)
         gram = from_whole(gram, units)
         v = slow_rows(X, Y, columns, loc, inverse) @ W
+        if weight[0] > 0:
+            v *= np.minimum(Y[:, 1], 2.0**101)[:, None] / 3
         norm2 = (v**2).sum(axis=1)
-        v *= np.sqrt(np.minimum(1.0, radius2 / np.maximum(norm2, 1e-300)))[:, None]
+        v *= np.sqrt(np.minimum(1.0, radius2 / np.maximum(norm2, 1e-200)))[:, None]
         np.testing.assert_allclose(gram, v.T @ v, rtol=1e-10, atol=1e-10 * max(rows, 1) * radius2)
         assert np.trace(gram) <= rows * radius2 * (1 + 1e-12)
 
@@ -143,7 +146,17 @@ def test_rows_whose_norm_overflows_have_no_weight():
         columns = np.array([0])
         with np.errstate(all="ignore"):
             _kernels.clipped_gram(
-                X, Y, columns, np.array([1.0]), np.array([inverse]), np.array([[w]]), 4.0, units, gram
+                X,
+                Y,
+                columns,
+                np.array([1.0]),
+                np.array([inverse]),
+                -1,
+                1.0,
+                np.array([[w]]),
+                4.0,
+                units,
+                gram,
             )
         assert 0 <= from_whole(gram, units) <= 12
 

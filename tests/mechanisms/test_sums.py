@@ -59,7 +59,7 @@ _WIDE = np.full(Q, -1e9), np.full(Q, 1e9)
 # the rows, the shape and the bound of a row's term, and the kernel; all kernels end with units and state
 SUMS = {
     "clipped_gram": (rows, (Q, Q), RADIUS**2, lambda V, Y, *s: _kernels.clipped_gram(
-        V, Y, np.arange(Q), np.zeros(Q), np.ones(Q), _ROTATION, RADIUS**2, *s)),
+        V, Y, np.arange(Q), np.zeros(Q), np.ones(Q), 0, 2.0, _ROTATION, RADIUS**2, *s)),
     "product_gradient": (rows, (Q,), LIMIT, lambda V, Y, *s: score_kernels.product_gradient(
         V, Y, _U, math.inf, LIMIT, *s)),
     "product_excess": (rows, (2 * Q,), LIMIT, lambda V, Y, *s: score_kernels.product_excess(

@@ -291,7 +291,13 @@ def arrays(fit, odds, folder):
     refused(lambda: dpstats.ols(table()["y"], table()[["x1"]], eps=1))
 
 
-@habit("`weights=`")
+@habit('`smf.wls(formula, data, weights=data["w"])`')
+def weighted(fit, odds, folder):
+    found = dpstats.ols("y ~ x1 + x2", table().assign(w=2.0), eps=5, weights="w", seed=1)
+    assert found.method == "Private weighted least squares"
+
+
+@habit('`weights=data["w"]`')
 def unsupported(fit, odds, folder):
     refused(call(weights=table(50)["x1"]), call(subset=[1]), call(freq_weights=[1]))
 
@@ -422,6 +428,10 @@ R = {
     "`stargazer::stargazer()`": (
         "dp_marginal_effects(odds)", "!stargazer::stargazer(fit)", "!texreg::screenreg(fit)",
         "!margins::margins(fit)",
+    ),
+    "`lm(y ~ x, d, weights = w)`": (
+        "w <- transform(data, w = 2); weighted <- dp_ols(y ~ x, w, eps = 5, weights = w)",
+        "stopifnot(weighted$method == 'Private weighted least squares')",
     ),
     "`subset =`": (
         "!dp_ols(y ~ x, data, eps = 1, weights = data$z)", "!dp_ols(y ~ x, data, eps = 1, subset = x > 0)",

@@ -1,3 +1,24 @@
+test_that("weights of rows are those of lm(), whatever names them", {
+  skip_without_python()
+  d <- data.frame(x = sin(1:5000), w = 1 + (1:5000) %% 7, g = factor(rep(c("a", "b"), 2500)))
+  d$y <- d$x + d$w / 7 * cos(1:5000) + (d$w > 4)
+  theirs <- coef(lm(y ~ x + g, d, weights = w))
+  own <- function(...) dp_ols(y ~ x + g, d, eps = 1e6, delta = 1e-3, seed = 1, ...)
+  fit <- dp_ols(y ~ x + g, d, eps = 1e6, delta = 1e-3, seed = 1, weights = w)
+  expect_identical(coef(own(weights = w)), coef(fit))
+  expect_equal(coef(fit), theirs, tolerance = 1e-2)
+  expect_gt(max(abs(coef(lm(y ~ x + g, d)) - theirs)), 0.05)
+  expect_identical(coef(own(weights = "w")), coef(fit))
+  expect_identical(coef(own(weights = 1 * w)), coef(fit))
+  expect_identical(coef(dp_ols(y ~ ., d, eps = 1e6, delta = 1e-3, seed = 1, weights = w))[names(theirs)], coef(fit))
+  column <- "w"
+  expect_identical(coef(own(weights = column)), coef(fit))
+  expect_identical(coef(update(fit, . ~ .)), coef(fit))
+  expect_equal(coef(dp_glm(y ~ x + g, d, gaussian(), eps = 1e6, delta = 1e-3, seed = 1, weights = w)), coef(fit))
+  expect_identical(unname(predict(fit, d[1:3, c("x", "g")])), unname(predict(fit, d[1:3, ])))
+  expect_match(paste(capture.output(summary(fit)), collapse = " "), "Rows count by their weights, w.", fixed = TRUE)
+})
+
 test_that("a column cut at breaks is that of lm(), also in predictions", {
   skip_without_python()
   d <- data.frame(age = rep(0:99, 40), g = factor(rep(c("a", "b"), each = 2000)))
