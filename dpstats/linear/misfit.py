@@ -9,10 +9,8 @@ from dpstats._types import Floats
 from dpstats.linear.scores import EXCESS_NOISE
 from dpstats.linear.spread import raised, seen_moment
 
-__all__ = ["FAR", "MANY_ROWS", "OFF_THE_LINE", "of_large_units", "with_misfit", "with_unlike_rows"]
+__all__ = ["MANY_ROWS", "OFF_THE_LINE", "of_large_units", "with_misfit", "with_unlike_rows"]
 
-FAR = 5.0
-"""Rows are far out from this squared length on, a column: five times its mean."""
 OFF_THE_LINE = (
     "Rows far out lie off the line of the others; intervals allow for what is cut of that. A curve, or the "
     "logarithm of a column, may fit them."

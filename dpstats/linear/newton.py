@@ -16,10 +16,11 @@ from dpstats.linear.gradients import Gradients
 from dpstats.linear.hidden_rows import without_hidden
 from dpstats.linear.identify import HIDDEN, Seen, identify
 from dpstats.linear.loss import Squared
-from dpstats.linear.misfit import FAR, OFF_THE_LINE, with_misfit
+from dpstats.linear.misfit import OFF_THE_LINE, with_misfit
 from dpstats.linear.moments import BoundedBudget, bounded_rows, raised, row_radius2
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import Inference, regression_results
+from dpstats.linear.score_kernels import FAR
 from dpstats.linear.scores import EXCESS_NOISE, averaged_noise, outer_limit
 from dpstats.linear.skew import PART, skewness, unsettled, with_seen
 from dpstats.linear.spread import cut_shape, of_long_rows, spread_share, with_squares

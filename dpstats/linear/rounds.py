@@ -26,8 +26,8 @@ from dpstats.linear.het import het_test
 from dpstats.linear.hidden_rows import without_hidden
 from dpstats.linear.identify import Seen
 from dpstats.linear.loss import Loss, Squared
-from dpstats.linear.misfit import FAR
 from dpstats.linear.prepare import Prepared
+from dpstats.linear.score_kernels import FAR
 from dpstats.linear.scores import EXCESS_NOISE, outer_limit
 from dpstats.linear.skew import PART, skewness, unsettled
 from dpstats.linear.spread import spread_share
@@ -307,7 +307,9 @@ class Walk:
         if isinstance(rows, Summed) or self.prepared.affine.weighted:
             psi2 = self._clip.power(self._clip.norm, 2) / q
         mu, norm = self._mus["excess"], self._clip.norm
-        excess, contrast = loss.excess(self.rows, u, norm, FAR * q, mu, self._rng) / self.count
+        # (rows with weights say themselves how far out they are without these)
+        far2 = 0.0 if self.prepared.affine.weighted else FAR * q
+        excess, contrast = loss.excess(self.rows, u, norm, far2, mu, self._rng) / self.count
         visible = rows.cut if isinstance(rows, Summed) else isinstance(loss, Squared)
         excess_noise = EXCESS_NOISE * norm / mu / self.count
         skew = None

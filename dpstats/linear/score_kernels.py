@@ -14,6 +14,7 @@ from dpstats.mechanisms._kernels import TILE, add_gram, carried, mapped, octave,
 
 __all__ = [
     "EXCESS_SHARE",
+    "FAR",
     "inner_gram",
     "outside_score",
     "product_gradient",
@@ -33,6 +34,8 @@ _SHORTEST2 = 2.0**-960
 """Rows with a smaller squared norm add nothing: the norm of their product would be lost to underflow."""
 EXCESS_SHARE = 0.75
 """What a clip takes off a product has this part of its square in the first sum of `product_excess`."""
+FAR = 5.0
+"""Rows are far out from this squared length on, a column: five times its mean."""
 _NOT_FAR = 0.4
 """Of the squared length of a row far out, the part up to which one is not."""
 
@@ -58,7 +61,8 @@ def whitened(X, Y, columns, loc, inverse, weight, unit, W, low, high, radius, V,
     low, high : (q,) float arrays
     radius : float
     V : (n, k) float array
-    R : (n, 1) float array
+    R : (n, 1) or (n, 2) float array
+        A second column says how far out a row is without its weight, for `product_excess`.
     """
     k = W.shape[1]
     z, v, norm2 = np.empty((columns.size, TILE)), np.empty((k + 1, TILE)), np.empty(TILE)
@@ -67,6 +71,10 @@ def whitened(X, Y, columns, loc, inverse, weight, unit, W, low, high, radius, V,
         for t in range(rows):
             for a in range(k):
                 V[start + t, a] = v[a, t]
+            if R.shape[1] > 1:
+                root = Y[start + t, weight] / unit
+                out = norm2[t] / (root * root) / (FAR * k)
+                R[start + t, 1] = (out - _NOT_FAR) / (1.0 - _NOT_FAR) if 0.0 < out < np.inf else 0.0
             R[start + t, 0] = v[k, t]
 
 

@@ -92,12 +92,18 @@ class Whitened(Mapped):
 
     def map(self, X: Floats, Y: Floats) -> Block:
         X, Y = self._frame.rows(X, Y)
-        return self._fill(X, Y, empty(len(X), self._frame.W.shape[1]), empty(len(X), 1))
+        return self._fill(X, Y, empty(len(X), self._frame.W.shape[1]), empty(len(X), self._responses))
+
+    @property
+    def _responses(self) -> int:
+        """With weights the second column says how far out a row is without its own."""
+        return 1 + self._frame.affine.weighted
 
     def _over(self, X: Floats, Y: Floats) -> Block:
         """Where to write what X and Y become: there, where it is of the same shape."""
-        k = self._frame.W.shape[1]
-        return X if X.shape[1] == k else empty(len(X), k), Y if Y.shape[1] == 1 else empty(len(Y), 1)
+        k, responses = self._frame.W.shape[1], self._responses
+        Y = Y if Y.shape[1] == responses else empty(len(Y), responses)
+        return X if X.shape[1] == k else empty(len(X), k), Y
 
     def _fill(self, X: Floats, Y: Floats, V: Floats, R: Floats) -> Block:
         whiten(self._frame, self._radius, X, Y, V, R)

@@ -115,6 +115,9 @@ def test_rows_are_multiplied_by_the_root_of_their_weight_after_they_were_limited
     z = np.clip((X - affine.loc) / affine.scale, -0.6, 0.7)
     np.testing.assert_allclose(V, (s / 3)[:, None] * (z @ frame.W), rtol=1e-12)
     np.testing.assert_allclose(R[:, 0], s / 3 * (y - 1) / 4, rtol=1e-12)
+    # how far out a row is does not depend on its weight
+    lengths = np.sum((z @ frame.W) ** 2, axis=1) / (5 * 2)
+    np.testing.assert_allclose(R[:, 1], (lengths - 0.4) / 0.6, rtol=1e-9)
 
 
 def test_what_a_result_says():
