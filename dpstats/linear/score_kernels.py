@@ -36,6 +36,8 @@ EXCESS_SHARE = 0.75
 """What a clip takes off a product has this part of its square in the first sum of `product_excess`."""
 FAR = 5.0
 """Rows are far out from this squared length on, a column: five times its mean."""
+_LARGE = 2.0
+"""How far out a row is counts without its weight up to twice a usual one, and with what it is more."""
 _NOT_FAR = 0.4
 """Of the squared length of a row far out, the part up to which one is not."""
 
@@ -73,7 +75,7 @@ def whitened(X, Y, columns, loc, inverse, weight, unit, W, low, high, radius, V,
                 V[start + t, a] = v[a, t]
             if R.shape[1] > 1:
                 root = Y[start + t, weight] / unit
-                out = norm2[t] / (root * root) / (FAR * k)
+                out = norm2[t] / min(root * root, _LARGE) / (FAR * k)
                 R[start + t, 1] = (out - _NOT_FAR) / (1.0 - _NOT_FAR) if 0.0 < out < np.inf else 0.0
             R[start + t, 0] = v[k, t]
 

@@ -105,7 +105,7 @@ def test_no_weight_moves_a_gram_matrix_by_more_than_the_radius(weight):
 
 def test_rows_are_multiplied_by_the_root_of_their_weight_after_they_were_limited():
     r = np.random.default_rng(0)
-    X, y, s = r.standard_normal((500, 2)), r.standard_normal(500), np.abs(r.standard_normal(500))
+    X, y, s = r.standard_normal((500, 2)), r.standard_normal(500), 4 * np.abs(r.standard_normal(500))
     affine = Affine(np.arange(2), np.array([0.5, 0.0]), np.array([2.0, 1.0]), (1, 3.0))
     response = Affine(np.array([2]), np.array([1.0]), np.array([4.0]))
     frame = Frame(
@@ -115,8 +115,8 @@ def test_rows_are_multiplied_by_the_root_of_their_weight_after_they_were_limited
     z = np.clip((X - affine.loc) / affine.scale, -0.6, 0.7)
     np.testing.assert_allclose(V, (s / 3)[:, None] * (z @ frame.W), rtol=1e-12)
     np.testing.assert_allclose(R[:, 0], s / 3 * (y - 1) / 4, rtol=1e-12)
-    # how far out a row is does not depend on its weight
-    lengths = np.sum((z @ frame.W) ** 2, axis=1) / (5 * 2)
+    # how far out a row is does not depend on its weight, unless that is large
+    lengths = np.sum((z @ frame.W) ** 2, axis=1) * np.maximum((s / 3) ** 2 / 2, 1) / (5 * 2)
     np.testing.assert_allclose(R[:, 1], (lengths - 0.4) / 0.6, rtol=1e-9)
 
 
