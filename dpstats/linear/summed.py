@@ -41,6 +41,8 @@ _FEW = 0.01
 """Units whose Gram matrices are scaled down, as a share of all."""
 _SEEN = 3.0
 """Standard deviations of their noise from which units show in a count."""
+_LEAST_WEIGHT = 0.01
+"""A mean weight is at least so many times its usual size."""
 _NOISE_SHARE = 0.5
 """Standard deviations of the sampling that noise may have before units of many rows count less."""
 _NOISE = 0.25
@@ -345,7 +347,8 @@ def balanced(
     # every row has the product 1 with the constant's coefficients
     constant = np.linalg.inv(W)[:, 0]
     size = float(constant @ total @ constant if intercept else np.trace(total) / q)
-    return replace(prepared, count=prepared.counted, whitening=whitening), max(size, 1.0)
+    least = _LEAST_WEIGHT if prepared.affine.weighted else 1.0
+    return replace(prepared, count=prepared.counted, whitening=whitening), max(size, least)
 
 
 def _radius(edges: Integers, cells: Floats, sd: float, count: float) -> tuple[float, float]:

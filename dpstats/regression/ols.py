@@ -93,10 +93,9 @@ def ols(
     weights : str
         The name of a column of weights, or an expression, as those of a survey: the fit is weighted least
         squares with robust standard errors. Weights are as private as the rest of a row, may be of any size,
-        and need no bound; rows with a negative or missing one are not used. With `unit` instead: ``"row"``,
-        the default, where every row counts the same, or ``"unit"``, where the rows of a unit share the weight
-        of one. Where noise asks for it, rows of units of very many rows count less; the table says from what
-        number on.
+        and need no bound; rows with a negative or missing one are not used. By default, ``"row"``, all rows
+        count the same. With `unit` also ``"unit"``: the rows of a unit share the weight of one. Where noise
+        asks for it, rows of units of very many rows count less; the table says from what number on.
     effects : {"unit"}, optional
         With `unit`: fixed effects, the within estimator. Columns and response are taken about their means in
         the unit; there is no constant, and units of one row do not count.
@@ -159,7 +158,7 @@ def ols(
     if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
         fail("winsorize", winsorize, "'auto', True or False")
     cov_type = check_cov_type(cov_type, unit)
-    root = _root_of_weights(formula, weights, unit, cov_type, select)
+    root = _root_of_weights(formula, weights, unit, cov_type, effects, select)
     if not (effects is None or isinstance(effects, str) and effects == "unit"):
         fail("effects", effects, "None or 'unit'")
     if unit is None and effects is not None:
@@ -183,19 +182,19 @@ def ols(
 
 
 def _root_of_weights(
-    formula: str, weights: str, unit: str | None, cov_type: str, select: int | None
+    formula: str, weights: str, unit: str | None, cov_type: str, effects: str | None, select: int | None
 ) -> str | None:
     """The root of the weights as an expression of the formula's grammar; None where all rows count alike."""
     if not (isinstance(weights, str) and weights.strip()):
-        fail("weights", weights, "the name of a column, or with unit= 'row' or 'unit'")
+        fail("weights", weights, "'row', the name of a column, or 'unit' with unit=")
     if weights == "row" or weights == "unit" and unit is not None:
         return None
-    if unit is not None:
-        fail("weights", weights, "'row' or 'unit' with unit=")
     if weights == "unit":
         fail("weights", weights, "'row' or the name of a column without unit=")
-    if cov_type != "robust":
+    if cov_type not in ("robust", "cluster"):
         fail("cov_type", cov_type, "'robust' with weights")
+    if effects is not None:
+        fail("effects", effects, "None with weights")
     if select is not None:
         fail("select", select, "None with weights; choose the terms first, by select_features")
     check_formula(formula)
@@ -250,7 +249,7 @@ def _budget(
         Step("choice", "choice between narrow and wide limits", _SHARES["choice"] * chosen),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
-    own = None if weighted is None else (own_design(design, weighted[0], (call.by,)), weighted[1])
+    own = None if weighted is None else (own_design(design, weighted[0], (call.by, call.unit)), weighted[1])
     return _Budget(guarantee, mus, public, stages_of(stages, mus), winsorize, cov_type, shared, narrow, own)
 
 
@@ -354,7 +353,7 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
             note = rounds.clip.unit_note(math.sqrt(len(u) * rounds.psi2), rounds.most)
         u, variance = rounds.coefficients, rounds.residual2
         inference = rounds_inference(rounds, prepared, budget.cov_type, note)
-    if budget.weighted is not None:
+    if budget.weighted is not None and (rounds is None or rounds.metric is None):
         size = math.nan
         if inference is not None and budget.public.intercept:
             # the mean weight, in units of what rows were multiplied by

@@ -232,8 +232,8 @@ read_weights <- function(expr, value, data) {
   given <- tryCatch(value, error = function(e) NULL)
   if (is_path(given) && given %in% c("row", "unit")) return(given)
   if (!is_path(given) || nchar(given) > 80) {
-    fail("parameter_error", "weights must be a column of the data, as in weights = w, its name or an expression in quotes; or, with unit =, ",
-         "\"row\" or \"unit\".")
+    fail("parameter_error", "weights must be \"row\", a column of the data, as in weights = w, its name or an expression in quotes, or ",
+         "\"unit\" with unit =.")
   }
   written(given, "weights", data)
 }

@@ -37,8 +37,8 @@ need <- function(value, name, also = character()) {
 #'   row of each, drawn at random.
 #' @param weights Weights of rows, as of a survey: a column, as in [lm()], or its name, or an expression, in quotes for a file. The fit
 #'   is weighted least squares with robust standard errors. Weights are as private as the rest of a row, and may be of any size; a row
-#'   with a negative or missing one is not used. With `unit` instead: whether every `"row"` counts the same, or the rows of a `"unit"`
-#'   share the weight of one.
+#'   with a negative or missing one is not used. By default every `"row"` counts the same; with `unit` also `"unit"`: the rows of a
+#'   unit share the weight of one.
 #' @param effects `"unit"`: fixed effects of the units, the within estimator. There is no constant then.
 #' @param ledger A [dp_ledger()], or the path of one, which is charged before any row is read.
 #' @param seed For simulation only: the release then protects nobody, and says so. Neither R's nor NumPy's own seed is

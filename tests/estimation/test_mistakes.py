@@ -34,7 +34,7 @@ MISTAKES = {
     "neighbors": (lambda d: dpstats.tukey_em("y ~ x", d, eps=1, neighbors="x"), "did you mean 'neighbours'?"),
     "a capital": (lambda d: dpstats.ols("Y ~ x", d, eps=1), "there is no column 'Y'; did you mean 'y'?"),
     "arrays": (lambda d: dpstats.ols(d["y"], d[["x"]], eps=1), "It comes first, then the data."),
-    "weights of rows": (lambda d: dpstats.ols("y ~ x", d, eps=1, weights=d["x"]), "the name of a column"),
+    "weights of rows": (lambda d: dpstats.ols("y ~ x", d, eps=1, weights=d["x"]), "the name of a column, or"),
     "weights elsewhere": (
         lambda d: dpstats.huber("y ~ x", d, eps=1, weights=d["x"]),
         "docs/not_supported.md",

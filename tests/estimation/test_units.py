@@ -259,9 +259,9 @@ def test_what_is_refused():
     frame = panel(50)
     for more, match in (
         ({"unit": 3}, "unit must be None or the name of a column"),
-        ({"weights": "unit"}, "weights must be 'row' without unit="),
+        ({"weights": "unit"}, "weights must be 'row' or the name of a column without unit="),
         ({"effects": "unit"}, "effects must be None without unit="),
-        ({"unit": "id", "weights": "size"}, "weights must be 'row' or 'unit'"),
+        ({"unit": "id", "weights": "x", "effects": "unit"}, "effects must be None with weights"),
         ({"unit": "id", "cov_type": "nonrobust"}, "cov_type must be 'cluster' with unit="),
         ({"unit": "id", "cov_type": "bootstrap"}, "cov_type must be 'cluster' with unit="),
         ({"cov_type": "cluster"}, "cov_type must be one of"),

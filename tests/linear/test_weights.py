@@ -154,6 +154,32 @@ def test_groups_have_weights_too():
     assert fits.formula == "y ~ x + z"
 
 
+def panel(units=8_000, seed=0):
+    """Persons of one to several rows, all with the weight of the person, who have effects of their own."""
+    r = np.random.default_rng(seed)
+    person = np.repeat(np.arange(units), 1 + r.poisson(2, units))
+    own, few = r.standard_normal(units)[person], (r.random(units) < 0.3)[person]
+    x = r.standard_normal(len(person)) + own / 2
+    y = 1 + x / 2 + few + own + r.standard_normal(len(person))
+    w = r.lognormal(6, 0.6, units)[person] * (1 + 2 * few)
+    return pd.DataFrame({"y": y, "x": x, "few": 1.0 * few, "w": w, "id": person})
+
+
+def test_standard_errors_of_units_are_clustered():
+    data = panel()
+    fit = dpstats.ols("y ~ x + few", data, eps=1e6, weights="w", unit="id", seed=1)
+    clusters = {"cov_type": "cluster", "cov_kwds": {"groups": data["id"]}}
+    least = smf.wls("y ~ x + few", data, weights=data["w"]).fit(**clusters)
+    assert (np.abs(fit.params - least.params) < 0.05 * least.bse).all()
+    np.testing.assert_allclose(fit.bse, least.bse, rtol=0.02)
+    assert fit.sigma == pytest.approx(math.sqrt(least.scale / data["w"].mean()), rel=0.02)
+    assert fit.rsquared == pytest.approx(least.rsquared, abs=0.01)
+
+
+def test_all_noise_of_units_adds_up_to_the_guarantee(adds_up):
+    adds_up(dpstats.ols("y ~ x + few", panel(), eps=2, delta=1e-5, weights="w", unit="id", seed=1))
+
+
 def test_a_dot_does_not_stand_for_the_weights():
     assert dpstats.ols("y ~ .", survey(), eps=2, weights="w", seed=1).names == (
         "Intercept", "g[T.b]", "g[T.c]", "x", "z",
@@ -167,9 +193,13 @@ def test_a_dot_does_not_stand_for_the_weights():
         ({"weights": "g"}, FormulaError, "weights: 'g' must be numeric"),
         ({"weights": "w / w.sum()"}, FormulaError, "weights: the formula cannot contain 'w / w.sum"),
         ({"weights": "unit"}, ParameterError, "weights must be 'row' or the name of a column without unit="),
-        ({"weights": ""}, ParameterError, "weights must be the name of a column"),
-        ({"weights": np.ones(3)}, ParameterError, "weights must be the name of a column"),
-        ({"weights": "w", "unit": "x"}, ParameterError, "weights must be 'row' or 'unit' with unit="),
+        ({"weights": ""}, ParameterError, "weights must be 'row', the name of a column, or"),
+        ({"weights": np.ones(3)}, ParameterError, "weights must be 'row', the name of a column, or"),
+        (
+            {"weights": "w", "unit": "x", "effects": "unit"},
+            ParameterError,
+            "effects must be None with weights",
+        ),
         ({"weights": "w", "cov_type": "bootstrap"}, ParameterError, "cov_type must be 'robust' with weights"),
         ({"weights": "w", "cov_type": "nonrobust"}, ParameterError, "cov_type must be 'robust' with weights"),
         ({"weights": "w", "select": 1}, ParameterError, "select must be None with weights"),

@@ -193,6 +193,7 @@ CASES = {name: (listed.formula, listed.own) for name, listed in ESTIMATORS.items
     "ols, wide": ("y ~ x + z", {"winsorize": False, "cov_type": "bootstrap"}),
     "ols, bounds": ("y ~ x", {"bounds": BOUNDS}),
     "ols, weights": ("y ~ x + z", {"weights": "np.exp(z)"}),
+    "ols, weights of units": ("y ~ x + z", {"weights": "np.exp(z)", "unit": "id"}),
     "ols, square": ("y ~ x + I(x ** 2) + z", {}),
     **{
         f"{name}, rare": (f"{y} ~ x + I(1.0 * (z > 2.9))", {})
