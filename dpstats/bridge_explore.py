@@ -10,7 +10,6 @@ import pandas as pd
 
 import dpstats
 from dpstats import bridge
-from dpstats.explore.described import LevelCounts
 from dpstats.explore.description import Description
 from dpstats.explore.diagnosis import CountDiagnosis, Diagnosis, LinearDiagnosis, LogitDiagnosis
 from dpstats.explore.laws import LAWS
@@ -58,25 +57,36 @@ def describe(
     options = bridge.in_python(options)
     found: Any = dpstats.describe(bridge.received(data), columns, ledger=bridge.opened(ledger), **options)
     if options.get("by") is None:
-        return _description(found, skipped)
+        return _description(_in_words(found, skipped))
     levels = list(found.levels)
+    results = {level: _in_words(one, skipped) for level, one in found.results.items()}
+    words = dict(zip(levels, _in_r(levels), strict=True))
+    said = replace(
+        found,
+        levels=tuple(words.values()),
+        results={words[level]: one for level, one in results.items()},
+        failed={words[level]: reason for level, reason in found.failed.items()},
+    )
     return {
         "levels": levels,
+        "text": str(said.summary()),
         "groups": {
-            str(i): _description(found.results[level], skipped)
-            for i, level in enumerate(levels)
-            if level in found.results
+            str(i): _description(results[level]) for i, level in enumerate(levels) if level in results
         },
         "failed": {str(i): found.failed[level] for i, level in enumerate(levels) if level in found.failed},
         "guarantee": found.guarantee.to_dict(),
     }
 
 
-def _description(found: Description, skipped: Sequence[str]) -> dict[str, Any]:
-    counts = tuple(replace(counted, levels=_in_r(counted)) for counted in found.level_counts)
-    found = replace(found, level_counts=counts, skipped=(*found.skipped, *skipped))
+def _in_words(found: Description, skipped: Sequence[str]) -> Description:
+    """A description as R knows its levels."""
+    counts = tuple(replace(counted, levels=_in_r(counted.levels)) for counted in found.level_counts)
+    return replace(found, level_counts=counts, skipped=(*found.skipped, *skipped))
+
+
+def _description(found: Description) -> dict[str, Any]:
     pairs = found.correlations
-    levels = found.levels.reset_index() if counts else pd.DataFrame()
+    levels = found.levels.reset_index() if found.level_counts else pd.DataFrame()
     return {
         "columns": found.columns,
         "text": str(found.summary()),
@@ -104,12 +114,12 @@ def _description(found: Description, skipped: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _in_r(counted: LevelCounts) -> tuple[str, ...]:
+def _in_r(levels: Sequence[Any]) -> tuple[str, ...]:
     """Levels as R writes them."""
     return tuple(
         str(level).upper() if isinstance(level, bool | np.bool_) else f"{level:.15g}"
         if isinstance(level, float) else str(level)
-        for level in counted.levels
+        for level in levels
     )  # fmt: skip
 
 

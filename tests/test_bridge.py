@@ -15,7 +15,6 @@ from dpstats import bridge as _bridge
 from dpstats import bridge_explore as explore
 from dpstats import errors
 from dpstats.errors import ReleaseFailed
-from dpstats.explore.described import LevelCounts
 from dpstats.privacy.guarantee import Guarantee
 
 FACTORS = ["np.log(x)", "g", "Q('two words')"]
@@ -357,8 +356,7 @@ def test_a_description_is_that_of_the_function():
 
 
 def test_levels_are_written_as_in_r():
-    counted = LevelCounts("x", (True, 1.5, 2.0, 3, "None"), np.zeros(6), 1.0)
-    assert explore._in_r(counted) == ("TRUE", "1.5", "2", "3", "None")
+    assert explore._in_r((True, 1.5, 2.0, 3, "None")) == ("TRUE", "1.5", "2", "3", "None")
 
 
 @pytest.mark.parametrize(

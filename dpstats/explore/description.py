@@ -70,6 +70,8 @@ class Description(Tabled):
     design: None = None
     origin: Origin | None = None
     alpha = 0.05
+    side_by_side = True
+    """Groups are columns of one table."""
 
     @property
     def numbers(self) -> pd.DataFrame:
@@ -122,11 +124,12 @@ class Description(Tabled):
         Returns
         -------
         DataFrame
-            Columns ``column, statistic, estimate, std.error, conf.low, conf.high``. Means, standard
-            deviations, quartiles and shares have intervals that cover sampling and privacy noise; the number
-            of rows, and those of missing values, intervals that cover privacy noise. A standard deviation
-            that noise hides has an interval alone. Where means, and standard deviations with them, are those
-            of values moved into an interval there are ``limited.low`` and ``limited.high``, its ends.
+            Columns ``column, statistic, estimate, std.error, conf.low, conf.high`` and ``limited.low,
+            limited.high``. Means, standard deviations, quartiles and shares have intervals that cover
+            sampling and privacy noise; the number of rows, and those of missing values, intervals that cover
+            privacy noise. A standard deviation that noise hides has an interval alone. The last two are the
+            ends of the interval into which values were moved, if a mean, and a standard deviation with it, is
+            of such ones.
 
         Raises
         ------
@@ -154,7 +157,7 @@ class Description(Tabled):
             for what in ("mean", "sd")
         ]
         terms = [f"{column}: {statistic}" for column, statistic, *_ in rows]
-        return with_limits(pd.DataFrame(rows, columns=names), [terms], [limited])
+        return with_limits(pd.DataFrame(rows, columns=names), [terms], [limited], always=True)
 
     def _rows(self, alpha: float) -> Iterator[tuple[Any, ...]]:
         yield "", "rows", max(self.rows, 0.0), self.rows_sd, *around(self.rows, self.rows_sd, alpha)

@@ -22,9 +22,10 @@ Limits = Sequence[tuple[str, float, float]]
 
 
 def with_limits(
-    frame: pd.DataFrame, names: Sequence[Sequence[str]], limited: Sequence[Limits]
+    frame: pd.DataFrame, names: Sequence[Sequence[str]], limited: Sequence[Limits], always: bool = False
 ) -> pd.DataFrame:
-    """A tidy table with two more columns if some of its estimates are about limited values: the ends.
+    """A tidy table with two more columns if some of its estimates are about limited values, or `always`: the
+    ends.
 
     `names` and `limited` are those of each result whose rows it has, one after another.
 
@@ -35,7 +36,7 @@ def with_limits(
     0    x          NaN           NaN
     1    y          0.0           9.0
     """
-    if any(limited):
+    if always or any(limited):
         ends = [{name: end for name, *end in of_one} for of_one in limited]
         rows = [
             found.get(name, (np.nan, np.nan))

@@ -1,5 +1,6 @@
 """The released estimates of every declared group, and the table of them."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
@@ -29,6 +30,8 @@ __all__ = ["GroupedResults", "gathered_notes"]
 _SHOWN = 40
 _NOTES = 12
 """How many lines, and how many notes that not all groups have, a table shows."""
+_BESIDE = 3
+"""How many groups stand beside each other where a result is a table by itself."""
 _EXPONENTIATED = ["estimate", "conf.low", "conf.high"]
 
 
@@ -173,7 +176,8 @@ class GroupedResults(Tabled, Registered, Many):
         frame = pd.DataFrame(np.array(tables).reshape(-1, len(TIDY)), columns=list(TIDY))
         frame.insert(0, "term", list(self.names) * len(self.levels))
         limited = [getattr(self.results.get(level), "limited", ()) for level in self.levels]
-        frame = with_limits(frame, [self.names] * len(self.levels), limited)
+        always = getattr(next(iter(self.results.values()), None), "side_by_side", False)
+        frame = with_limits(frame, [self.names] * len(self.levels), limited, always)
         groups = np.repeat(np.array(self.levels, dtype=object), d)
         frame.insert(0, self._column(frame.columns), groups)
         if self._exponentiated(exponentiate):
@@ -232,7 +236,10 @@ class GroupedResults(Tabled, Registered, Many):
         Fair: carat                                    5972      531     4931     7014
         """
         frame = self.tidy(alpha, exponentiate)
-        shown = frame.head(_SHOWN).drop(columns=["statistic", "p.value", *frame.columns[2 + len(TIDY) :]])
+        beside = getattr(next(iter(self.results.values()), None), "side_by_side", False)
+        shown = frame.head(0 if beside else _SHOWN).drop(
+            columns=["statistic", "p.value", *frame.columns[2 + len(TIDY) :]]
+        )
         determined = self.determined.to_numpy().ravel()
         rows: list[tuple[str, ...]] = []
         limited = {
@@ -248,7 +255,7 @@ class GroupedResults(Tabled, Registered, Many):
             if ends:
                 rows.append((f"  {ends}", *[""] * len(values)))
         notes = self._notes()
-        if len(frame) > _SHOWN:
+        if len(frame) > _SHOWN and not beside:
             notes.append(f"{len(frame) - _SHOWN:,} more lines: tidy() has them all.")
         for reason in dict.fromkeys(self.failed.values()):
             same = [str(level) for level, text in self.failed.items() if text == reason]
@@ -273,16 +280,43 @@ class GroupedResults(Tabled, Registered, Many):
         header = ("", coef, "std err", f"[{(1 - confidence) / 2:.6g}", f"{(1 + confidence) / 2:.6g}]")
         marks = legend(self.determined.to_numpy().all(axis=0), columns=columns)
         paragraphs = tuple(sentence for sentence in base.paragraphs if not sentence.startswith(UNDETERMINED))
+        if beside:
+            tables = self._side_by_side(frame)
+            base = replace(base, coefficients=tables[0], further=tuple(tables[1:]))
+            words = tuple(text for text in paragraphs if not text.startswith("Standard errors of"))
+            errors = "Standard errors are in parentheses; tidy() has all intervals."
+            notes += [f"{level}: {name} of values moved into {e}." for (level, name), e in limited.items()]
+            return self._by_group(base, facts, (*marks, errors, *words), notes)
         if exponentiate:
             paragraphs = ("exp(coef) with its interval; standard errors are of coef.", *paragraphs)
-        return replace(
-            base,
-            title=base.title.replace(" (", ", by group (", 1),
-            facts=facts,
-            coefficients=Table(header, tuple(rows)),
-            paragraphs=(*marks, *paragraphs),
-            notes=tuple(notes),
-        )
+        base = replace(base, coefficients=Table(header, tuple(rows)))
+        return self._by_group(base, facts, (*marks, *paragraphs), notes)
+
+    @staticmethod
+    def _by_group(
+        base: Summary, facts: tuple[tuple[str, str], ...], paragraphs: tuple[str, ...], notes: list[str]
+    ) -> Summary:
+        title = base.title.replace(" (", ", by group (", 1)
+        return replace(base, title=title, facts=facts, paragraphs=paragraphs, notes=tuple(notes))
+
+    def _side_by_side(self, frame: pd.DataFrame) -> list[Table]:
+        """Tables with a row for each estimate and a column for each group, a few groups in each."""
+        cells: dict[tuple[Any, str], str] = {}
+        determined = self.determined.to_numpy().ravel()
+        for row, known in zip(frame.itertuples(index=False, name=None), determined, strict=True):
+            level, term, estimate, se, _, _, low, high = row[:8]
+            text, error, *_ = numbers(known, estimate, se, low, high)
+            if not known:
+                text = UNDETERMINED
+            elif not math.isnan(se):
+                text = f"{text} ({error})"
+            cells[level, term] = text
+        levels, tables = list(self.results), []
+        for start in range(0, len(levels), _BESIDE):
+            some = levels[start : start + _BESIDE]
+            lines = [(name, *(cells.get((level, name), "") for level in some)) for name in self.names]
+            tables.append(Table(("", *map(str, some)), tuple(lines)))
+        return tables
 
     def _notes(self) -> list[str]:
         notes = [(str(level), result.notes) for level, result in self.results.items()]

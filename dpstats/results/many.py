@@ -382,6 +382,8 @@ class Many(Saved):
         """
         from dpstats.results.plots import groups
 
+        if any(getattr(result, "side_by_side", False) for result in self.results.values()):
+            raise NotReleased("A plot of descriptions is of one group: found[group].plot().")
         self._with("conf_int")
         return groups(self, term, ax, alpha=alpha)
 

@@ -16,7 +16,6 @@
 #' @param row.names,stringsAsFactors As of [as.data.frame()].
 #' @param optional Ignored: [data.frame()] sets it.
 #' @param exact Only `TRUE`: groups are taken by their whole names.
-#' @param digits Number of significant digits.
 #' @param ... Refused.
 #'
 #' @section Privacy:
@@ -179,6 +178,7 @@ as_descriptions <- function(answer, by, is_factor) {
       levels = if (is_factor) factor(levels, levels) else levels,
       results = stats::setNames(results, at(answer$groups)),
       failed = stats::setNames(in_r_words(as.character(unlist(answer$failed))), at(answer$failed)),
+      text = answer$text,
       guarantee = as_guarantee(answer$guarantee)
     ),
     class = "dp_descriptions"
@@ -244,19 +244,17 @@ framed <- function(frame, row.names, stringsAsFactors) {
 
 #' @rdname dp_describe
 #' @export
-print.dp_descriptions <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+print.dp_descriptions <- function(x, ...) {
   no_others(...)
-  f <- fields(x)
-  cat("\nDescriptions (differentially private) of ", length(x), " groups by ", f$by, "\n\n", sep = "")
-  table <- as.data.frame.dp_descriptions(x)
-  table <- table[table$statistic %in% c("rows", "mean", "sd", "median"), ]
-  print(utils::head(table, 40), digits = digits, row.names = FALSE)
-  cat("tidy() has all statistics, x[[group]] the description of a group.\n\n")
-  print_sentences(promise(f$guarantee))
-  for (reason in unique(f$failed)) {
-    print_sentences(paste0("None for ", listed(names(f$failed)[f$failed == reason], 5), ": ", reason))
-  }
+  cat(fields(x)$text, "\n", sep = "")
   invisible(x)
+}
+
+#' @rdname dp_describe
+#' @export
+plot.dp_descriptions <- function(x, ...) {
+  no_others(...)
+  fail("parameter_error", "a plot is of one group, as plot(x[[\"", names(x)[1], "\"]]).")
 }
 
 # -- plots ---------------------------------------------------------------------------------------------------

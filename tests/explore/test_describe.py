@@ -380,7 +380,7 @@ class TestRefused:
         groups = dpstats.describe(frame, eps=1, by="f", seed=1)
         mean = groups["a"].number_summaries[0].mean
         assert mean.limited and groups["a"].limited == (("x: mean", mean.low, mean.high),)
-        assert "a: x: mean, limited to" in str(groups)
+        assert "a: x: mean of values moved into [" in str(groups)
         assert groups["a"].to_dict()["limited"] == [["x: mean", mean.low, mean.high]]
 
     def test_a_deviation_that_noise_hides_has_an_upper_end(self):
@@ -633,8 +633,29 @@ def test_descriptions_of_groups_have_no_verbs_of_fits():
     frame = pd.DataFrame({"x": rng.normal(size=3_000), "f": pd.Categorical(["a", "b"] * 1_500)})
     groups = dpstats.describe(frame, ["x"], eps=1, by="f", seed=1)
     for ask in (
-        groups.conf_int, groups.glance, groups.plot, lambda: groups.t_test("x = 0"),
+        groups.conf_int, groups.glance, lambda: groups.t_test("x = 0"),
         lambda: groups.wald_test("x = 0"), lambda: groups.predict(frame),
     ):  # fmt: skip
         with pytest.raises(dpstats.NotReleased, match=r"A description has no .*: tidy\(\) and summary\(\)"):
             ask()
+    with pytest.raises(dpstats.NotReleased, match=r"is of one group: found\[group\]\.plot\(\)"):
+        groups.plot()
+
+
+def test_groups_stand_beside_each_other():
+    """All statistics of all groups, three in a table."""
+    rng = np.random.default_rng(0)
+    levels, sexes = list("abcd"), ["f", "m"]
+    frame = pd.DataFrame({
+        "x": rng.normal(50, 9, 8_000), "s": pd.Categorical(rng.choice(sexes, 8_000)),
+        "g": pd.Categorical(rng.choice(levels, 8_000)),
+    })  # fmt: skip
+    groups = dpstats.describe(frame, ["x", "s"], eps=5, by="g", seed=1)
+    first, second = (groups.summary().coefficients, *groups.summary().further)
+    assert first.header == ("", "a", "b", "c") and second.header == ("", "d")
+    assert [row[0] for row in first.rows] == [row[0] for row in second.rows] == list(groups.names)
+    mean = groups["b"].table()[list(groups.names).index("x: mean")]
+    shown = dict((row[0], row[2]) for row in first.rows)["x: mean"]
+    assert float(shown.split(" (")[0]) == pytest.approx(mean[0], rel=1e-3)
+    assert float(shown.split(" (")[1].strip(")")) == pytest.approx(mean[1], rel=0.01)
+    assert "more lines" not in str(groups) and "s (missing" not in str(groups)

@@ -192,7 +192,7 @@ def test_the_index_of_a_stacked_table_is_called_as_none_of_its_columns():
 def test_a_description_by_a_column_that_is_called_as_one_of_the_table():
     data = DATA.rename(columns={"g": "term"})
     found = dpstats.describe(data, ["x"], eps=5, by="term", levels={"term": LEVELS}, seed=1)
-    assert found.tidy().columns[:2].tolist() == ["term_", "term"] and "a: rows" in str(found)
+    assert found.tidy().columns[:2].tolist() == ["term_", "term"] and "rows " in str(found)
 
 
 def test_equal_if_the_numbers_are():
