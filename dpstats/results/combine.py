@@ -90,6 +90,8 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
     Heterogeneity: Cochran's Q(2) = 25.00, p < 0.001
     """
     given = _list(fits)
+    labels = [str(level) for level in fits] if isinstance(fits, GroupedResults) else []
+    labels = labels or [f"fit {i}" for i in range(1, len(given) + 1)]
     first = given[0]
     _check(given)
     limited = _limited(given)
@@ -124,7 +126,8 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
             else []
         ),
         *gathered_notes(
-            [(f"fit {i}", fit.notes) for i, fit in enumerate(given, 1)], "each fit has its own in notes"
+            [(label, fit.notes) for label, fit in zip(labels, given, strict=True)],
+            "each fit has its own in notes",
         ),
     ]
     if isinstance(fits, GroupedResults):

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["coefficients", "groups", "pyplot", "title"]
 
 _ROW_INCHES = 0.32
+_FEWEST_TICKS = 3
+_RATIOS = (1, 2, 5), (1, 1.2, 1.5, 2, 3, 4, 5, 6, 8), tuple(np.arange(1, 10, 0.1).round(1))
 _TIED = 1e-9
 """Width of intervals of ranks, relative to where they lie, below which many rows have one value."""
 
@@ -38,6 +40,7 @@ def coefficients(
     intercept: bool = False,
     alpha: float | None = None,
     standardize: bool = False,
+    exponentiate: bool = False,
 ) -> Any:
     """Coefficients and their intervals, one below the other, with a line at 0.
 
@@ -60,6 +63,8 @@ def coefficients(
     standardize : bool
         Divide each coefficient and its interval by its standard error: one unitless scale for all, on
         which the distance from 0 is the z (or t) statistic.
+    exponentiate : bool
+        Have the axis tell ``exp(coef)``, on a logarithmic scale.
 
     Returns
     -------
@@ -94,8 +99,10 @@ def coefficients(
     labels = _marked(labels, results.determined.to_numpy()[chosen])
     ax.set_yticks(range(len(chosen)), labels, parse_math=False)
     of_values = _of_location(results) and "Intercept" not in results.names
-    what = results.method if of_values else "Coefficient"
+    what = results.method if of_values else "exp(coef)" if exponentiate else "Coefficient"
     what += " / standard error" if standardize else ""
+    if exponentiate:
+        _set_ratios(ax)
     ax.set_xlabel(what + (_coverage(results, alpha) if whole.any() else ""))
     ax.set_title(title(results.method, results.guarantee), fontsize="medium")
     return ax
@@ -152,6 +159,19 @@ def groups(results: "Many", term: str | None = None, ax: Any = None, *, alpha: f
     line = title(some.method, results.guarantee)
     ax.set_title(f"{term}, by {results.by}\n{line}", fontsize="medium", parse_math=False)
     return ax
+
+
+def _set_ratios(ax: Any) -> None:
+    """Have an axis of logarithms tell ratios, round ones as far as these are several."""
+    low, high = ax.get_xlim()
+    for steps in _RATIOS:
+        every = [step * 10.0**power for power in range(-9, 10) for step in steps]
+        ratios = [ratio for ratio in every if low <= np.log(ratio) <= high]
+        if len(ratios) >= _FEWEST_TICKS:
+            break
+    else:
+        ratios = np.exp(np.linspace(low, high, 5)).tolist()
+    ax.set_xticks(np.log(ratios), [f"{ratio:.4g}" for ratio in ratios])
 
 
 def _of_location(results: "Results") -> bool:

@@ -15,10 +15,15 @@ from dpstats.privacy.conversions import pure_mu, round_down, round_up
 from dpstats.privacy.guarantee import Neighbours, Spend
 from dpstats.selection import kendall, pairs, sub_lasso
 
-__all__ = ["AUTO", "METHODS", "Choice", "candidates", "reduced_formula"]
+__all__ = ["AUTO", "METHODS", "UNUSED", "Choice", "candidates", "reduced_formula"]
 
 METHODS = {"kendall": "DPKendall", "pairs": "Signs of pairs", "sub_lasso": "SubLasso"}
 AUTO = "auto"
+UNUSED = (
+    "Rows in which any candidate is missing are not used: of a text column without declared levels that is "
+    "every row, and the choice is noise alone."
+)
+"""What a table says, whatever the rows: which are missing is not released."""
 _FEWEST_AT_ONCE = 4
 """From so many terms on, sets chosen at once are better than terms chosen one by one
 (``benchmarks/selection/methods.csv``).

@@ -18,7 +18,7 @@ from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee, Kind, Neighbours
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.spends import spends_table
 from dpstats.results.table import promise
-from dpstats.selection.choice import AUTO, METHODS, Choice, reduced_formula
+from dpstats.selection.choice import AUTO, METHODS, UNUSED, Choice, reduced_formula
 
 __all__ = ["Selection", "select_features"]
 
@@ -94,6 +94,7 @@ class Selection(Tabled):
                 "Scores are not released. An interval from a later fit on the same data is about the "
                 "model chosen "
                 "here; it does not cover the choice.",
+                UNUSED,
                 *promise(self.guarantee),
             ),
             spends=spends_table(self.guarantee),
@@ -254,7 +255,7 @@ def select_features(
     one_of("method", method, (AUTO, *METHODS))
     check("k", k, "count")
     budget = functools.partial(_budget, k=k, method=method, neighbours=neighbours)
-    estimator = Estimator("select_features", budget, _release, _results, Needs(delta="delta"))
+    estimator = Estimator("select_features", budget, _release, _results, Needs(delta="delta", classes=True))
     call = Call(formula, data, eps, delta, bounds, levels, None, ledger, seed, unit)
     # without groups there are no results of groups
     return cast(Selection, run(estimator, call))

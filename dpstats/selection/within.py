@@ -13,7 +13,7 @@ from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.conversions import gdp_mu, round_down
 from dpstats.privacy.guarantee import Guarantee, Neighbours
 from dpstats.results.results import Results
-from dpstats.selection.choice import AUTO, METHODS, Choice, reduced_formula
+from dpstats.selection.choice import AUTO, METHODS, UNUSED, Choice, reduced_formula
 
 __all__ = ["SHARE", "selecting"]
 
@@ -160,7 +160,7 @@ def _results(
         f"{METHODS[choice.method]} chose {', '.join(terms)} ({order}) among the {len(choice.terms)} terms of "
         f"{design.formula!r}, at eps = {sum(s.eps for s in choice.spends):.3g}. Intervals are about the "
         f"model chosen "
-        "here; they do not cover the choice."
+        f"here; they do not cover the choice. {UNUSED}"
     )
     whole = budget.guarantee
     return replace(

@@ -14,6 +14,7 @@
 #'   [dp_gradient_descent()], [dp_logit()], [dp_poisson()] and [dp_mean()].
 #' @param fits A list of two or more fits of one formula and the same levels, whose standard errors cover sampling and privacy
 #'   noise; or [fits of groups][dpstats-groups], of which those that have an estimate are pooled.
+#' @param ... Refused.
 #'
 #' @details
 #' That the data of the fits are disjoint is your word; nothing can check it. The largest `eps` and the largest `delta` then hold
@@ -44,7 +45,8 @@ dp_split <- function(total_eps, parts, rule = "basic", delta = 1e-6) {
 
 #' @rdname dp_split
 #' @export
-dp_combine <- function(fits) {
+dp_combine <- function(fits, ...) {
+  if (...length()) fail("parameter_error", "fits must be one list, as in dp_combine(list(fit1, fit2)).")
   by <- if (inherits(fits, "dpstats_groups")) group_facts(fits)$by
   failed <- if (!is.null(by)) as.list(names(group_facts(fits)$failed))
   if (!is.null(by)) fits <- group_facts(fits)$results

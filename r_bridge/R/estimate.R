@@ -64,10 +64,11 @@ column_levels <- function(x, name, declared, written) {
 }
 
 check_column <- function(name, what) {
+  name <- tryCatch(name, error = function(e) NA)
   if (inherits(name, "formula") && length(name) == 2 && is.name(name[[2]])) name <- as.character(name[[2]])
   if (!is.null(name) && !(is.character(name) && length(name) == 1 && !is.na(name))) {
     several <- if (what == "by" && is.character(name)) "; groups by several factors are those of one column that interaction() makes"
-    fail("parameter_error", what, " must be NULL or the name of a column", several, ".")
+    fail("parameter_error", what, " must be NULL or the name of a column, in quotes", several, ".")
   }
   name
 }

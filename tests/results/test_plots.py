@@ -12,6 +12,7 @@ matplotlib.use("Agg")
 
 from matplotlib import pyplot as plt  # noqa: E402
 
+import dpstats  # noqa: E402
 from dpstats.errors import ParameterError  # noqa: E402
 from dpstats.explore.plots import planned  # noqa: E402
 from dpstats.privacy.guarantee import Guarantee  # noqa: E402
@@ -84,6 +85,20 @@ def test_standardized_points_are_z_statistics():
     assert ax.get_xlabel().startswith("Coefficient / standard error")
     privacy_only = dataclasses.replace(FIT, covers=PRIVACY).plot(standardize=True)
     np.testing.assert_allclose(_points(privacy_only)[0], FIT.tvalues.iloc[1:])
+
+
+@pytest.mark.parametrize("ratios", [(0.02, 40.0), (0.4, 0.95), (0.97, 1.04), (0.99999, 1.00002)])
+def test_odds_ratios_have_ticks_that_are_ratios(ratios):
+    fit = dpstats.datasets.load_fit("logit")
+    at = np.log(ratios)
+    parts = {"estimates": np.array(at), "cov": np.diag([1e-12, 1e-12])}
+    fit = dataclasses.replace(fit, **parts, root=None, bias=None, bias_root=None)
+    ax = fit.plot(intercept=True, exponentiate=True)
+    assert ax.get_xlabel().startswith("exp(coef)") and len(ax.get_xticks()) >= 3
+    shown = [float(label.get_text()) for label in ax.get_xticklabels()]
+    np.testing.assert_allclose(np.exp(ax.get_xticks()), shown, rtol=1e-3)
+    with pytest.raises(ParameterError, match="exponentiate must be False with standardize=True"):
+        fit.plot(exponentiate=True, standardize=True)
 
 
 def test_a_coefficient_without_an_interval_is_an_open_marker():

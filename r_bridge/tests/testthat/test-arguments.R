@@ -42,6 +42,13 @@ test_that("every method refuses what it does not know", {
   expect_gt(tried, 80)
 })
 
+test_that("names of columns without quotes, and fits that are not in a list, are told apart", {
+  d <- with_response(some_rows(300))
+  expect_error(dp_ols(y ~ x, d, eps = 1, by = g), "by must be NULL or the name of a column, in quotes.", fixed = TRUE)
+  expect_error(dp_ols(y ~ x, d, eps = 1, unit = nothing), "unit must be NULL or the name of a column, in quotes.", fixed = TRUE)
+  expect_error(dp_combine(made_fit(), made_fit()), "dp_combine(list(fit1, fit2))", fixed = TRUE)
+})
+
 test_that("an argument that is nearly right is told what it may be", {
   d <- with_response(some_rows(300))
   expect_error(dp_tukey_em(y ~ x, d, eps = 1, neighbors = "substitution"), "'neighbors'; did you mean 'neighbours'?", fixed = TRUE)
