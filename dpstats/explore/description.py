@@ -70,8 +70,7 @@ class Description(Tabled):
     design: None = None
     origin: Origin | None = None
     alpha = 0.05
-    side_by_side = True
-    """Groups are columns of one table."""
+    side_by_side = True  # groups are columns of one table
 
     @property
     def numbers(self) -> pd.DataFrame:

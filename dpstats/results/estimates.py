@@ -265,6 +265,7 @@ class Estimates:
         intercept: bool = False,
         alpha: float | None = None,
         standardize: bool = False,
+        exponentiate: bool = False,
     ) -> Any:
         """Coefficients with their intervals, one below the other.
 
@@ -280,6 +281,8 @@ class Estimates:
             As in :meth:`conf_int`.
         standardize : bool
             Whether to divide estimates and intervals by the standard errors.
+        exponentiate : bool
+            Of `logit` and `poisson`: whether the axis tells ``exp(coef)``, odds and rate ratios.
 
         Returns
         -------
@@ -291,7 +294,8 @@ class Estimates:
             If matplotlib is not installed.
         ParameterError
             If `terms` names something else or nothing is left to show, `standardize` is asked of a result
-            without standard errors, or as of :meth:`conf_int`.
+            without standard errors, `exponentiate` of a linear one or with `standardize`, or as of
+            :meth:`conf_int`.
 
         Examples
         --------
@@ -303,7 +307,11 @@ class Estimates:
         from dpstats.results.plots import coefficients
 
         fit: Any = self
-        return coefficients(fit, ax, terms=terms, intercept=intercept, alpha=alpha, standardize=standardize)
+        if check("exponentiate", exponentiate, "flag") and (standardize or not hasattr(fit, "link")):
+            fail("exponentiate", True, "False of linear fits and with standardize=True")
+        shown: dict[str, Any] = {"terms": terms, "alpha": alpha}
+        shown |= {"intercept": intercept, "standardize": standardize}
+        return coefficients(fit, ax, **shown, exponentiate=exponentiate)
 
     def _determined(self) -> Booleans:
         if not self._has_intervals:

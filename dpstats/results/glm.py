@@ -4,7 +4,7 @@ import functools
 import math
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -196,59 +196,6 @@ class GLMResults(Results):
         """
         self._tell_of_offset(data, offset, exposure)
         return predicted(self, data, functools.partial(_shift, offset, exposure), self.link)
-
-    @guarded
-    def plot(
-        self,
-        ax: Any = None,
-        *,
-        terms: str | Sequence[str] | None = None,
-        intercept: bool = False,
-        alpha: float | None = None,
-        standardize: bool = False,
-        exponentiate: bool = False,
-    ) -> Any:
-        """Coefficients with their intervals, one below the other, or odds and rate ratios.
-
-        Parameters
-        ----------
-        ax, terms, intercept, alpha, standardize
-            As of :meth:`dpstats.results.results.Results.plot`.
-        exponentiate : bool
-            Whether the axis tells ``exp(coef)``, on a logarithmic scale.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed.
-        ParameterError
-            As of a linear fit, or if both `standardize` and `exponentiate` are set.
-
-        Examples
-        --------
-        >>> import dpstats
-        >>> fit = dpstats.datasets.load_fit("logit")
-        >>> ax = fit.plot(exponentiate=True)
-        >>> ax.get_xlabel().splitlines()[0]
-        'exp(coef)'
-        """
-        from dpstats.results.plots import coefficients
-
-        if check("exponentiate", exponentiate, "flag") and standardize:
-            fail("exponentiate", True, "False with standardize=True")
-        return coefficients(
-            self,
-            ax,
-            terms=terms,
-            intercept=intercept,
-            alpha=alpha,
-            standardize=standardize,
-            exponentiate=exponentiate,
-        )
 
     def _tell_of_offset(self, data: Any, offset: ArrayLike | None, exposure: ArrayLike | None) -> None:
         """Warn where new rows have the column of an exposure, which is not read from them."""

@@ -252,7 +252,12 @@ def test_groups_are_disjoint_by_themselves(sites):
     fits = dpstats.ols("y ~ x", sites, eps=3, by="s", levels={"s": ["a", "b", "c"]}, seed=1)
     pooled = dpstats.combine(fits)
     assert pooled.guarantee == fits.guarantee
-    assert pooled == dataclasses.replace(dpstats.combine([fits[s] for s in fits]), guarantee=fits.guarantee)
+    others = dpstats.combine([fits[s] for s in fits])
+    assert pooled == dataclasses.replace(others, guarantee=fits.guarantee, notes=pooled.notes)
+    assert any(note.startswith("a: ") for note in pooled.notes)
+    assert [note.startswith("fit 1: ") for note in others.notes] == [
+        note.startswith("a: ") for note in pooled.notes
+    ]
 
 
 def test_means_of_values_limited_alike_stay_that():

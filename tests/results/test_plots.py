@@ -97,7 +97,7 @@ def test_odds_ratios_have_ticks_that_are_ratios(ratios):
     assert ax.get_xlabel().startswith("exp(coef)") and len(ax.get_xticks()) >= 3
     shown = [float(label.get_text()) for label in ax.get_xticklabels()]
     np.testing.assert_allclose(np.exp(ax.get_xticks()), shown, rtol=1e-3)
-    with pytest.raises(ParameterError, match="exponentiate must be False with standardize=True"):
+    with pytest.raises(ParameterError, match="exponentiate must be False of linear fits and with"):
         fit.plot(exponentiate=True, standardize=True)
 
 
