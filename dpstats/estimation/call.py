@@ -43,7 +43,8 @@ class Call:
     """What every estimator can be asked for, as the user wrote it; an estimator's own parameters are its own.
 
     `eps` and `delta` are the budget of the whole, and of each group with `by`, the column of the groups. With
-    `unit`, a column, neighbours differ by all rows of one of its values.
+    `unit`, a column, neighbours differ by all rows of one of its values. `written` is what a ledger says of a
+    formula with a second response: the user's, and the argument.
     """
 
     formula: str
@@ -56,6 +57,7 @@ class Call:
     ledger: Ledger | None = None
     seed: int | None = None
     unit: str | None = None
+    written: str | None = None
 
     @property
     def seeded(self) -> bool:

@@ -90,7 +90,7 @@ def run_groups(
         raise FormulaError(f"the formula has {quoted(by)}, which is constant in each group of by=.")
     guarantee = guarantee.replace(scope=_scope(by, guarantee))
     if call.ledger is not None:
-        charge_disjoint(call.ledger, guarantee, own, name, f"{design.formula}, by {by}")
+        charge_disjoint(call.ledger, guarantee, own, name, f"{call.written or design.formula}, by {by}")
 
     todo = [i for i, budget in enumerate(budgets) if budget is not None]
     results = {}

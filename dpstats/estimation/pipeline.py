@@ -66,7 +66,8 @@ def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | Group
     rows = _count(source, call.unit) if estimator.needs.public_rows else None
     budget = estimator.budget(design, call, rows)
     guarantee = promised(budget.guarantee, call)
-    reserved = None if call.ledger is None else reserve(call.ledger, guarantee, estimator.name, call.formula)
+    written = call.written or call.formula
+    reserved = None if call.ledger is None else reserve(call.ledger, guarantee, estimator.name, written)
     try:
         with np.errstate(all="ignore"):
             with opened(estimator, call, design, source, rng) as blocks:

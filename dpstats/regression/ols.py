@@ -178,7 +178,8 @@ def ols(
         wide, given = with_offset(formula, root), ("weights", weights)
         design = functools.partial(with_second, own=formula, given=given, name="ols", needs=estimator.needs)
         estimator = replace(estimator, needs=Needs(responses="any"), design=design)
-    call = Call(wide, data, eps, delta, bounds, levels, by, ledger, seed, unit)
+    written = None if root is None else f"{formula}, weights {weights}"
+    call = Call(wide, data, eps, delta, bounds, levels, by, ledger, seed, unit, written)
     return run(selecting(estimator, select), call)
 
 

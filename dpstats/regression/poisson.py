@@ -125,7 +125,8 @@ def poisson(
         design = functools.partial(with_second, own=formula, given=given, name="poisson", needs=_NEEDS)
         estimator = replace(estimator, needs=replace(_NEEDS, responses="any"), design=design)
     wide = formula if expression is None else with_offset(formula, expression)
-    call = Call(wide, data, eps, delta, bounds, levels, by, ledger, seed, unit)
+    written = None if expression is None else f"{formula}, offset {expression}"
+    call = Call(wide, data, eps, delta, bounds, levels, by, ledger, seed, unit, written)
     results: Any = run(selecting(estimator, select), call)
     return cast(GLMResults | GroupedResults, results)
 

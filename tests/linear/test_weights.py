@@ -144,6 +144,15 @@ def test_rows_of_a_rare_cell_leave_and_the_others_keep_their_weights():
     assert abs(fit.params["Intercept"] - 5.5) < 4 * fit.bse["Intercept"] < 0.6
 
 
+def test_a_ledger_has_the_formula_and_the_weights(tmp_path):
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=9, delta=1e-3)
+    dpstats.ols(FORMULA, survey(), eps=2, weights="w", ledger=ledger)
+    dpstats.ols("y ~ x", survey(), eps=2, weights="w", by="g", ledger=ledger)
+    assert f"{FORMULA}, weights w" in str(ledger.report()) and "y ~ x, weights w, by g" in str(
+        ledger.report()
+    )
+
+
 def test_groups_have_weights_too():
     data = survey()
     fits = dpstats.ols("y ~ x + z", data, eps=1e6, weights="w", by="g", seed=1)
