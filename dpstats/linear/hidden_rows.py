@@ -28,6 +28,10 @@ _OF_ONE, _OF_LEVEL = 0.25, 0.5
 and a cell in place of its level where that is so much of what is hidden of the level."""
 _NOTHING, _FEWER = 1e-9, 0.75
 """Groups with a smaller share of the rows are none; and if more of one is there than this, all of it is."""
+_ALIKE, _AS_TWINS = 0.9, 0.8
+"""Of a squared cosine: a column marks the rows of a level, and not those of two; and where another column
+marks the same rows, since noise mixes the three."""
+_MOSTLY = 0.5
 _REPEATED = 0.65
 """A column is repeated where others explain so much of it, by whitened coordinates."""
 _CLEAR = 0.1
@@ -129,9 +133,11 @@ def _joined(prepared: "Prepared") -> "Prepared":
     for column in repeated:
         if _explained(prepared, column, others) <= _REPEATED:  # by another of these alone
             continue
+        twins = any(_alike(prepared, column, one) > _ALIKE for one in repeated if one is not column)
+        least = _AS_TWINS if twins else _ALIKE
         for i, level in enumerate(prepared.rare):
-            without = [*others, *level.telling]
-            if len(level.levels) == 1 and _explained(prepared, column, without) <= _REPEATED:
+            alone = len(level.levels) == 1 and _alike(prepared, column, level) > least
+            if alone and not _has_others(prepared, column, level):
                 rare[i] = _together(rare[i], column)
                 joined.append(column)
                 break
@@ -147,6 +153,27 @@ def _together(level: Rare, column: Rare) -> Rare:
     own = np.intersect1d(level.telling, level.gone.columns)
     gone = replace(gone, alike=np.union1d(gone.alike, np.append(own, column.telling)))
     return replace(level, columns=columns, telling=telling, gone=gone)
+
+
+def _alike(prepared: "Prepared", rare: Rare, other: Rare) -> float:
+    """How alike what marks the rows of the one is to that of the other: a squared cosine."""
+    one, two = _mark_of(prepared, rare), _mark_of(prepared, other)
+    if one is None or two is None:
+        return 0.0
+    return float(one @ two) ** 2 / max(float(one @ one) * float(two @ two), 1e-300)
+
+
+def _has_others(prepared: "Prepared", column: Rare, level: Rare) -> bool:
+    """Whether the rows that a column marks, beside those of a level, are mostly all of another rare level:
+    it would have none left."""
+    one, two = _mark_of(prepared, column), _mark_of(prepared, level)
+    assert one is not None and two is not None
+    rest = one * (float(two @ two) / float(one @ two)) - two
+    for other in prepared.rare:
+        mark = _mark_of(prepared, other) if len(other.levels) == 1 and other is not level else None
+        if mark is not None and float(rest @ mark) > _MOSTLY * float(mark @ mark):
+            return True
+    return False
 
 
 def _explained(prepared: "Prepared", rare: Rare, without: Sequence[int] = ()) -> float:

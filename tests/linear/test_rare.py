@@ -495,6 +495,31 @@ def test_columns_that_repeat_a_level_leave_with_it_once(estimator, copies):
         ]
 
 
+@pytest.mark.parametrize(
+    "n, shares, eps",
+    [
+        (20_000, (0.03, 0.03), 1),
+        (20_000, (0.01, 0.06), 1),
+        (20_000, (0.02, 0.02, 0.02), 1),
+        (50_000, (0.006, 0.06), 3),
+    ],
+)
+def test_a_column_that_is_1_in_several_rare_levels_does_not_leave_with_one(n, shares, eps):
+    """All its rows would leave, and so would those of the other levels, whose coefficients were printed."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        few = len(shares)
+        code = rng.choice(4 + few, n, p=[*[(1 - sum(shares)) / 4] * 4, *shares])
+        data = pd.DataFrame({
+            "x": rng.standard_normal(n), "any": 1.0 * (code >= 4), "again": 3.0 - 2 * (code >= 4),
+            "g": pd.Categorical.from_codes(code, list("abcdefg")[: 4 + few]),
+        })  # fmt: skip
+        data["y"] = 0.3 * data["x"] + 0.5 * data["any"] + 0.4 * (code == 5) + rng.standard_normal(n)
+        for columns in ("any", "any + again"):
+            fit = dpstats.ols(f"y ~ x + g + {columns}", data, eps=eps, seed=seed)
+            assert not fit.determined[[f"g[T.{level}]" for level in "efg"[:few]]].any()
+
+
 def test_a_column_that_leaves_stands_in_for_nothing():
     """The column that stands in for one of a reference level may leave with its own rows, before or after."""
     nothing = LeftOut.nothing(4)

@@ -468,6 +468,14 @@ def test_bounds_on_biases_add_up_as_lengths():
     assert np.linalg.eigvalsh(cov)[0] > 0
 
 
+def test_biases_of_fits_do_not_cancel():
+    """Half of each variance is the square of a bound: of five fits that half stays, in the pooled variance."""
+    fits = several(k=5)
+    shared = [dataclasses.replace(fit, bias=0.5 * fit.cov) for fit in fits]
+    plain, pooled = (np.diagonal(dpstats.combine(each).cov) for each in (fits, shared))
+    assert (pooled > 1.5 * plain).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("law", ["log-normal", "0/1"])
 def test_pooled_means_hold(law):
