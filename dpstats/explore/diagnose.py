@@ -60,7 +60,8 @@ def diagnose(
         numbers or scores, with columns of few values, has residuals in lumps, which with many rows the test
         of normal errors rejects whatever their skewness and kurtosis.) Of `logit`: ROC curve, its area,
         calibration by tenths, and a test of the link. Of `poisson`: a rootogram, and tests of the link and
-        of the dispersion. These tests are made where every coefficient of the fit is determined.
+        of the dispersion. These tests are made where every coefficient of the fit is determined, but those of
+        columns that left it.
 
     Raises
     ------
@@ -136,7 +137,8 @@ def diagnose(
             whole=whole,
             wide=offset is not None,
             coefficients=coefficients,
-            determined=bool(np.isfinite(fit.bse).all()),
+            # (a column that left is exactly 0)
+            determined=bool((np.isfinite(fit.bse) | (fit.params == 0)).all()),
             link=fit.link,
         )
         release: Any = release_responses

@@ -61,7 +61,7 @@ class Diagnosis(Tabled):
         if any(math.isnan(t.statistic) for t in self.tests):
             yield (
                 f"{UNDETERMINED}: not determined; more rows or a larger eps, also of the fit, may help. "
-                "Tests of a model of shares or counts need every coefficient determined."
+                "Tests of a model of shares or counts need every coefficient that is in the fit determined."
             )
         yield (
             "P-values cover sampling and privacy noise. A small one says that the model misses something "

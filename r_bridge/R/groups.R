@@ -275,7 +275,7 @@ coef.dpstats_groups <- function(object, ...) {
   results <- group_facts(object)$results
   rows <- lapply(names(object), function(level) {
     fit <- results[[level]]
-    if (is.null(fit)) rep(NA_real_, length(names)) else unname(fit$coefficients[names])
+    if (is.null(fit)) rep(NA_real_, length(names)) else unname(shown_coefficients(fit)[names])
   })
   matrix(as.double(unlist(rows)), length(object), length(names), byrow = TRUE, dimnames = list(names(object), names))
 }

@@ -288,9 +288,18 @@ class TestCounts:
         found = fit.diagnose(frame, eps=1, seed=2)
         assert found.test_table["pvalue"].isna().all() and found.test_table["df"].tolist() == [2, 1]
         assert found.frames()["rootogram"]["observed"].notna().all()
-        assert "need every coefficient determined" in " ".join(str(found).split())
+        assert "need every coefficient that is in the fit determined" in " ".join(str(found).split())
         made = " ".join(spend.step for spend in found.guarantee.spends)
         assert "rows by count" in made and "power" not in made and "squared" not in made
+
+    def test_a_level_without_rows_does_not_keep_it_from_being_tested(self):
+        frame = counts(20_000, 3)
+        frame["f"] = pd.Categorical(
+            frame["f"].astype(str), categories=[*sorted(set(frame["f"].astype(str))), "none"]
+        )
+        fit = dpstats.poisson(FORMULA, frame, eps=3, seed=1)
+        assert fit.bse.index[fit.bse.isna()].tolist() == ["f[T.none]"]
+        assert fit.diagnose(frame, eps=1, seed=2).test_table["pvalue"].notna().all()
 
     @pytest.mark.parametrize("mean", [1e-5, 0.003, 0.03, 0.5, 1.0, 7.0, 300.0])
     def test_limited_parts_of_poisson_counts_have_the_mean_zero(self, mean):
