@@ -294,9 +294,8 @@ class TestCounts:
 
     def test_a_level_without_rows_does_not_keep_it_from_being_tested(self):
         frame = counts(20_000, 3)
-        frame["f"] = pd.Categorical(
-            frame["f"].astype(str), categories=[*sorted(set(frame["f"].astype(str))), "none"]
-        )
+        names = frame["f"].astype(str)
+        frame["f"] = pd.Categorical(names, categories=[*sorted(set(names)), "none"])
         fit = dpstats.poisson(FORMULA, frame, eps=3, seed=1)
         assert fit.bse.index[fit.bse.isna()].tolist() == ["f[T.none]"]
         assert fit.diagnose(frame, eps=1, seed=2).test_table["pvalue"].notna().all()
