@@ -32,8 +32,7 @@ _ALIKE, _AS_TWINS = 0.9, 0.8
 """Of a squared cosine: a column marks the rows of a level, and not those of two; and where another column
 marks the same rows, since noise mixes the three."""
 _MOSTLY = 0.5
-_REPEATED = 0.65
-"""A column is repeated where others explain so much of it, by whitened coordinates."""
+"""Of the rows of a level, those that leave with others if it is to be seen no more."""
 _CLEAR = 0.1
 """Groups of rows are partialled out where that puts at most so much noise along a direction."""
 _SURELY, _OF_ROWS = 2.0, 0.5
@@ -128,12 +127,9 @@ def _joined(prepared: "Prepared") -> "Prepared":
     being alike, and leave together. One after the other would be counted twice, and the second one's rows may
     be anyone's."""
     rare, joined = list(prepared.rare), list[Rare]()
-    repeated = [one for one in rare if not one.levels and _explained(prepared, one) > _REPEATED]
-    others = [j for one in repeated for j in one.telling]
-    for column in repeated:
-        if _explained(prepared, column, others) <= _REPEATED:  # by another of these alone
-            continue
-        twins = any(_alike(prepared, column, one) > _ALIKE for one in repeated if one is not column)
+    columns = [one for one in rare if not one.levels]
+    for column in columns:
+        twins = any(_alike(prepared, column, one) > _ALIKE for one in columns if one is not column)
         least = _AS_TWINS if twins else _ALIKE
         for i, level in enumerate(prepared.rare):
             alone = len(level.levels) == 1 and _alike(prepared, column, level) > least
@@ -174,15 +170,6 @@ def _has_others(prepared: "Prepared", column: Rare, level: Rare) -> bool:
         if mark is not None and float(rest @ mark) > _MOSTLY * float(mark @ mark):
             return True
     return False
-
-
-def _explained(prepared: "Prepared", rare: Rare, without: Sequence[int] = ()) -> float:
-    """The share of what marks rare rows that columns explain but theirs, and without some others."""
-    if (mark := _mark_of(prepared, rare)) is None:
-        return 0.0
-    columns = np.isin(prepared.affine.columns, [*rare.telling, *without])
-    own = np.linalg.qr(prepared.whitening.W[columns].T)[0].T @ mark
-    return 1 - float(own @ own) / max(float(mark @ mark), 1e-300)
 
 
 def _without(found: Turned, rare: Rare, there: float, noise: float) -> Turned:

@@ -469,7 +469,7 @@ def test_bounds_on_biases_add_up_as_lengths():
 
 
 def test_biases_of_fits_do_not_cancel():
-    """Half of each variance is the square of a bound: of five fits that half stays, in the pooled variance."""
+    """Half of each variance is the square of a bound: that half stays in the variance of five pooled fits."""
     fits = several(k=5)
     shared = [dataclasses.replace(fit, bias=0.5 * fit.cov) for fit in fits]
     plain, pooled = (np.diagonal(dpstats.combine(each).cov) for each in (fits, shared))
