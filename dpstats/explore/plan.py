@@ -21,7 +21,7 @@ from dpstats.explore.simulate import Progress, Runs, Simulation, Task, median
 
 __all__ = ["Plan", "plan"]
 
-_RESERVED = set("formula data eps delta seed ledger by unit select offset exposure".split())
+_RESERVED = set("formula data eps delta seed ledger by unit select offset exposure weights".split())
 _COLUMNS = (
     "eps", "n", "term", "se", "error", "width", "ratio", "power", "determined", "refused", "runs"
 )  # fmt: skip

@@ -144,9 +144,9 @@ def ols(
     The bound on the clip's bias supposes that the tail of the products goes on as it shows in the counts, and
     that what is taken off lies mostly along the constant, the linear predictor and the directions of long
     products. A few rows far out show in none and may move least squares by any amount: no interval covers
-    that, nor where a few rows have most of the weight. With few rows or a small `eps` skewness may not show
-    either, and the bound fall short; so it does where errors are skewed and in proportion to a skewed column,
-    or much larger in a small group.
+    that, nor where a few per cent of the rows have a third of the weight and differ from the others. With few
+    rows or a small `eps` skewness may not show either, and the bound fall short; so it does where errors are
+    skewed and in proportion to a skewed column, or much larger in a small group.
 
     %(diamonds)s
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example

@@ -229,10 +229,11 @@ read_weights <- function(expr, value, data) {
   columns <- if (!is_path(data)) names(data)
   named <- all.vars(expr)
   if (length(named) && all(named %in% columns)) return(expr)
-  given <- tryCatch(value, error = function(e) NULL)
+  given <- tryCatch(value, error = function(e) NA)
+  if (is.null(given)) return("row")
   if (is_path(given) && given %in% c("row", "unit")) return(given)
   if (!is_path(given) || nchar(given) > 80) {
-    fail("parameter_error", "weights must be \"row\", a column of the data, as in weights = w, its name or an expression in quotes, or ",
+    fail("parameter_error", "weights must be \"row\", a column of the data, as in weights = w, its name or a short expression in quotes, or ",
          "\"unit\" with unit =.")
   }
   written(given, "weights", data)

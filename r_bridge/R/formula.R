@@ -14,6 +14,8 @@ translate_formula <- function(formula, data, levels = NULL, glm = NULL, aside = 
   state$reads <- character()
   state$levels <- list()
   of_rows <- if (is.language(weights)) numeric_code(weights, state)
+  # (by themselves these are no columns)
+  if (!is.null(of_rows) && of_rows %in% c("row", "unit")) of_rows <- paste0("Q(\"", of_rows, "\")")
   layout <- formula_terms(formula, data, c(aside, if (is.language(weights)) all.vars(weights)))
   variables <- as.list(attr(layout, "variables"))[-1]
   answers <- responses_in(variables[[1]])

@@ -11,6 +11,9 @@ test_that("weights of rows are those of lm(), whatever names them", {
   expect_identical(coef(own(weights = "w")), coef(fit))
   expect_identical(coef(own(weights = 1 * w)), coef(fit))
   expect_identical(coef(dp_ols(y ~ ., d, eps = 1e6, delta = 1e-3, seed = 1, weights = w))[names(theirs)], coef(fit))
+  expect_identical(coef(own(weights = NULL)), coef(own()))
+  e <- stats::setNames(d, c("x", "row", "g", "y"))
+  expect_identical(coef(dp_ols(y ~ x + g, e, eps = 1e6, delta = 1e-3, seed = 1, weights = row)), coef(fit))
   column <- "w"
   expect_identical(coef(own(weights = column)), coef(fit))
   expect_identical(coef(update(fit, . ~ .)), coef(fit))
