@@ -7,6 +7,7 @@ side builds and takes apart its own objects. Nothing here is needed from Python.
 
 import json
 import re
+import uuid
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -22,7 +23,7 @@ from dpstats._estimators import ESTIMATORS
 from dpstats._quiet import quiet
 from dpstats._types import Floats
 from dpstats.data.sources import open_source
-from dpstats.errors import DpstatsError
+from dpstats.errors import DpstatsError, LedgerError
 from dpstats.formula.units import WithinDesign
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.statement import COLUMNS
@@ -137,22 +138,25 @@ def in_python(options: Options) -> dict[str, Any]:
 
 
 _IN_MEMORY: dict[Any, Ledger] = {}
-"""Ledgers that live in this process, by the number that R knows them by."""
+"""Ledgers that live in this process, by the random names that R knows them by: what R keeps of one may come
+from another process, which had its own."""
 
 
 def opened(facts: Options | None) -> Ledger | None:
-    """The ledger that R describes by ``path, eps, delta, dataset, composition`` and, in memory, a number."""
+    """The ledger that R describes by ``path, eps, delta, dataset, composition`` and, in memory, its name."""
     return None if facts is None else _ledger(facts)
 
 
 def _ledger(facts: Options) -> Ledger:
     facts = in_python(facts)
-    number = facts.pop("number", None)
-    if number is None:
+    if facts["path"] != ":memory:":
         return Ledger(**facts)
-    if number not in _IN_MEMORY:
-        _IN_MEMORY[number] = Ledger(**facts)
-    return _IN_MEMORY[number]
+    if (name := facts.get("name")) not in _IN_MEMORY:
+        raise LedgerError(
+            "This ledger in memory ended with the R session that made it, or belongs to another one. A "
+            "ledger in a file lasts, and can be used from several."
+        )
+    return _IN_MEMORY[name]
 
 
 # -- estimators
@@ -342,21 +346,27 @@ def _term_names(factors: Sequence[str], terms: Sequence[Sequence[float]]) -> lis
 
 @answer
 def ledger(facts: Options, what: str, neighbours: Any = None) -> Any:
-    """Open a ledger and look at it.
+    """Make a ledger, or look at one.
 
     Parameters
     ----------
     facts : dict
     what : {"facts", "remaining", "report"}
+        ``"facts"`` opens one that is described, and makes a new one in memory.
     neighbours : str, optional
         For ``"remaining"``.
     """
+    if what == "facts":
+        made = Ledger(**in_python(facts))
+        names = ("path", "eps", "delta", "dataset", "composition", "unit")
+        told = {name: getattr(made, name) for name in names}
+        if made.path == ":memory:":
+            told["name"] = uuid.uuid4().hex
+            _IN_MEMORY[told["name"]] = made
+        return told
     opened = _ledger(facts)
     if what == "remaining":
         return floats(opened.remaining(neighbours))
-    if what == "facts":
-        names = ("path", "eps", "delta", "dataset", "composition", "unit")
-        return {name: getattr(opened, name) for name in names}
     report = opened.report()
     return {
         "text": str(report),

@@ -288,16 +288,33 @@ def test_warnings_are_not_told():
         assert warning() == {"value": 1.0}
 
 
+IN_MEMORY = {"path": ":memory:", "eps": 3.0, "delta": 1e-5, "dataset": "default", "composition": None}
+
+
 def test_ledgers_in_memory_live_on_and_are_apart():
-    facts = {"path": ":memory:", "eps": 3.0, "delta": 1e-5, "dataset": "default", "composition": None}
-    opened = value(_bridge.ledger(facts | {"number": 1001.0}, "facts"))
+    opened, other = (value(_bridge.ledger(IN_MEMORY, "facts")) for _ in range(2))
     assert opened["composition"] == "basic" and opened["eps"] == 3
-    options = {"eps": 1.0}
-    value(_bridge.estimate("median", "y ~ 1", crossed(frame()[["y"]]), options, opened | {"number": 1001.0}))
-    assert value(_bridge.ledger(opened | {"number": 1001.0}, "remaining", "add-remove")) == [2.0, 1e-5]
-    assert value(_bridge.ledger(facts | {"number": 1002.0}, "remaining", "add-remove")) == [3.0, 1e-5]
-    report = value(_bridge.ledger(opened | {"number": 1001.0}, "report"))
+    value(_bridge.estimate("median", "y ~ 1", crossed(frame()[["y"]]), {"eps": 1.0}, opened))
+    assert value(_bridge.ledger(opened, "remaining", "add-remove")) == [2.0, 1e-5]
+    assert value(_bridge.ledger(other, "remaining", "add-remove")) == [3.0, 1e-5]
+    report = value(_bridge.ledger(opened, "report"))
     assert report["releases"]["formula"] == ["y ~ 1"] and "Privacy ledger" in report["text"]
+
+
+def test_a_ledger_in_memory_is_of_the_session_that_made_it():
+    """What R has saved of one, or sent to a worker, would be a whole budget there, or another ledger's."""
+    opened = value(_bridge.ledger(IN_MEMORY, "facts"))
+    for name in ("0" * 32, 1.0, None):
+        elsewhere = opened | {"name": name}
+        for ask in (
+            lambda known=elsewhere: _bridge.ledger(known, "remaining", "add-remove"),
+            lambda known=elsewhere: _bridge.ledger(known, "report"),
+            lambda known=elsewhere: _bridge.estimate(
+                "median", "y ~ 1", crossed(frame()), {"eps": 1.0}, known
+            ),
+        ):
+            assert "belongs to another one" in str(ask()["error"])
+    assert value(_bridge.ledger(opened, "remaining", "add-remove")) == [3.0, 1e-5]
 
 
 def test_ledgers_in_files(tmp_path):

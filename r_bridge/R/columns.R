@@ -88,7 +88,7 @@ kind_of <- function(x, name) {
   if (inherits(x, "POSIXlt")) {
     fail("schema_error", "column '", name, "' has class POSIXlt; convert it with as.POSIXct() or as.Date() first.")
   }
-  if (is_time(x) || inherits(x, "integer64")) return("number")
+  if ((is_time(x) && is.numeric(unclass(x))) || (inherits(x, "integer64") && is.double(x))) return("number")
   classes <- setdiff(oldClass(x), plain_classes)
   if (length(classes)) {
     fail("schema_error", "column '", name, "' has class ", classes[1], ", which is neither numeric nor a factor; ",
@@ -160,16 +160,16 @@ declared_missing <- function(x) {
 
 # Positions among levels, NA where a value is none of them.
 codes_in <- function(x, levels) {
-  if (is.character(levels)) {
-    if (is.factor(x)) {
-      codes <- as.vector(unclass(x))
-      codes[!codes %in% seq_along(levels(x))] <- NA  # of no level: no place in R, or no integer
-      return(match(valid_text(levels(x)), levels)[as.integer(codes)])
-    }
-    return(match(valid_text(x), levels))
-  }
+  if (is.character(levels)) return(match(if (is.factor(x)) texts_of(x) else valid_text(x), levels))
   if (is.factor(x) || is.character(x)) return(rep(NA_integer_, length(x)))
   match(numbers_in(x), as.double(levels))
+}
+
+# The levels that a factor's values have, NA for a code of none: as.character() would stop at one.
+texts_of <- function(x) {
+  codes <- as.vector(unclass(x))
+  codes[!codes %in% seq_along(levels(x))] <- NA
+  valid_text(levels(x))[as.integer(codes)]
 }
 
 # Strings in UTF-8, NA for one that equals no level.

@@ -95,7 +95,7 @@ cross_unit <- function(x, name) {
          "factors, dates or times.")
   }
   keys <- if (inherits(x, "integer64")) whole_keys(x) else if (kind == "number") exact_numbers(x) else
-    if (kind == "truth") as.double(x) else valid_text(x)
+    if (kind == "truth") as.double(x) else if (kind == "factor") texts_of(x) else valid_text(x)
   missing <- is.na(keys) | keys %in% ""
   keys[missing] <- NA
   cross_column(as.double(match(keys, unique(keys[!missing]))), NULL)

@@ -6,7 +6,8 @@
 #' read, durably, and never refunds what was spent; what does not fit is refused with an error of class
 #' `"dpstats_budget_exceeded"`, and no data are read.
 #'
-#' @param path A file, created if it does not exist, or `":memory:"` for a ledger that ends with the session. An
+#' @param path A file, created if it does not exist, or `":memory:"` for a ledger that ends with the session, and is of no other
+#'   one: not after [readRDS()] in a later one, nor in the workers of a cluster. An
 #'   estimator also takes the path of an existing ledger as `ledger = "study.db"`.
 #' @param eps,delta The total. May be left out to open an existing ledger.
 #' @param dataset Name of the data set; a file can hold several.
@@ -36,13 +37,7 @@ dp_ledger <- function(path, eps = NULL, delta = NULL, dataset = "default", compo
     path = path.expand(path), eps = eps, delta = delta, dataset = dataset, composition = composition,
     unit = unit
   ))
-  if (path == ":memory:") {
-    session$ledgers <- if (is.null(session$ledgers)) 1 else session$ledgers + 1
-    facts$number <- session$ledgers
-  }
-  found <- unwrap(bridge()$ledger(facts, "facts"))
-  if (path == ":memory:") found$number <- facts$number
-  structure(found, class = "dp_ledger")
+  structure(unwrap(bridge()$ledger(facts, "facts")), class = "dp_ledger")
 }
 
 as_ledger <- function(ledger) {

@@ -20,6 +20,23 @@ test_that("a ledger is charged, and refuses what does not fit", {
   expect_equal(dp_remaining(ledger, "substitution")[["eps"]], 3)
 })
 
+test_that("a ledger in memory has no second budget in another session", {
+  skip_without_python()
+  ledger <- dp_ledger(":memory:", eps = 1, delta = 0)
+  d <- data.frame(x = 1:500)
+  dp_median(x ~ 1, d, eps = 1, ledger = ledger)
+  again <- unserialize(serialize(ledger, NULL))
+  expect_error(dp_median(x ~ 1, d, eps = 1, ledger = again), class = "dpstats_budget_exceeded")
+  # as another session knows it: not at all, or by a name of its own
+  elsewhere <- dp_ledger(":memory:", eps = 100, delta = 0)
+  for (name in list("1", NULL, 1)) {
+    again["name"] <- list(name)
+    expect_error(dp_median(x ~ 1, d, eps = 1, ledger = again), "belongs to another one", class = "dpstats_error")
+    expect_error(dp_remaining(again), "belongs to another one", class = "dpstats_error")
+  }
+  expect_equal(unname(dp_remaining(elsewhere)), c(100, 0))
+})
+
 test_that("ledgers in memory are apart", {
   skip_without_python()
   one <- dp_ledger(":memory:", eps = 3, delta = 1e-5)

@@ -40,6 +40,14 @@ integer64 <- function(x, high) {
   structure(readBin(as.raw(bytes), "double", length(x), endian = "little"), class = "integer64")
 }
 
+test_that("a factor with a code of no level has no unit there, and stops nothing", {
+  codes <- structure(c(1L, 5L, 2L, 0L, NA), levels = c("a", "b"), class = "factor")
+  expect_identical(cross_unit(codes, "id"), cross_unit(factor(c("a", NA, "b", NA, NA)), "id"))
+  for (class in c("Date", "integer64")) {
+    expect_error(cross_unit(structure(c("1", "secret"), class = class), "id"), "neither numeric", class = "dpstats_schema_error")
+  }
+})
+
 test_that("no units are taken for one", {
   skip_without_python()
   d <- panel(3000)
