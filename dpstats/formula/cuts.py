@@ -3,9 +3,8 @@
 import ast
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from dpstats.formula.grammar import bind, called, constant, refuse
 __all__ = ["Intervals", "is_cut", "make_intervals"]
 
 _PARAMETERS = ("x", "bins", "right", "labels", "include_lowest")
+_FLAGS = ("right", "include_lowest")
 _LEAST = 3
 
 
@@ -99,7 +99,7 @@ def make_intervals(code: str, tree: ast.Call) -> tuple[ast.expr, Intervals, tupl
     if "x" not in args or "bins" not in args:
         refuse(code, "write cut(x, [0, 18, 65, np.inf])")
     if not isinstance(args["bins"], ast.List | ast.Tuple):
-        refuse(code, "a number of intervals would place the breaks by the data; write them out, [0, 18, 65]")
+        refuse(code, "the data would place such breaks; write them out, [0, 18, 65]")
     breaks = tuple(_end(item, code) for item in args["bins"].elts)
     if len(breaks) < _LEAST or not all(a < b for a, b in itertools.pairwise(breaks)):
         refuse(code, "the breaks must be three numbers or more that increase; np.inf is one")
@@ -108,9 +108,6 @@ def make_intervals(code: str, tree: ast.Call) -> tuple[ast.expr, Intervals, tupl
     if "labels" not in args:
         return args["x"], intervals, intervals.labels
     return args["x"], intervals, _labels(args["labels"], len(breaks) - 1, code)
-
-
-_FLAGS = ("right", "include_lowest")
 
 
 def _end(tree: ast.expr, code: str) -> float:
@@ -131,17 +128,11 @@ def _flag(tree: ast.expr, name: str, code: str) -> bool:
 
 
 def _labels(tree: ast.expr, number: int, code: str) -> tuple[str, ...]:
-    def wrong() -> NoReturn:
+    items = tree.elts if isinstance(tree, ast.List | ast.Tuple) else []
+    labels = tuple(label for item in items if isinstance(label := getattr(item, "value", None), str))
+    if not len(items) == len(set(labels)) == number:
         refuse(code, f"labels must be {number} distinct texts, one for each interval")
-
-    if not isinstance(tree, ast.List | ast.Tuple):
-        wrong()
-    labels: Sequence[Any] = [getattr(item, "value", None) for item in tree.elts]
-    if len(labels) != number or len(set(map(str, labels))) < number:
-        wrong()
-    if not all(isinstance(label, str) for label in labels):
-        wrong()
-    return tuple(labels)
+    return labels
 
 
 def _written(value: float) -> str:

@@ -28,7 +28,16 @@ from dpstats.mechanisms.noise import symmetric_gaussian
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
 
-__all__ = ["Framed", "Summed", "balanced", "most_rows", "root_weights", "unit_steps", "whitening_steps"]
+__all__ = [
+    "LEAST_WEIGHT",
+    "Framed",
+    "Summed",
+    "balanced",
+    "most_rows",
+    "root_weights",
+    "unit_steps",
+    "whitening_steps",
+]
 
 _SIZES = 0.02
 """Share of ``mu^2`` of the count of units by size."""
@@ -41,7 +50,7 @@ _FEW = 0.01
 """Units whose Gram matrices are scaled down, as a share of all."""
 _SEEN = 3.0
 """Standard deviations of their noise from which units show in a count."""
-_LEAST_WEIGHT = 0.01
+LEAST_WEIGHT = 0.01
 """A mean weight is at least so many times its usual size."""
 _NOISE_SHARE = 0.5
 """Standard deviations of the sampling that noise may have before units of many rows count less."""
@@ -347,7 +356,7 @@ def balanced(
     # every row has the product 1 with the constant's coefficients
     constant = np.linalg.inv(W)[:, 0]
     size = float(constant @ total @ constant if intercept else np.trace(total) / q)
-    least = _LEAST_WEIGHT if prepared.affine.weighted else 1.0
+    least = LEAST_WEIGHT if prepared.affine.weighted else 1.0
     return replace(prepared, count=prepared.counted, whitening=whitening), max(size, least)
 
 

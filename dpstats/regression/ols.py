@@ -31,7 +31,7 @@ from dpstats.linear.results import regression_results
 from dpstats.linear.rounds import Rounds, Walk
 from dpstats.linear.rounds_inference import rounds_inference
 from dpstats.linear.scores import outside_score
-from dpstats.linear.summed import Summed, balanced, whitening_steps
+from dpstats.linear.summed import LEAST_WEIGHT, Summed, balanced, whitening_steps
 from dpstats.linear.whitened import Frame
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
@@ -48,8 +48,6 @@ _EVIDENCE = 3.0
 """Standard errors of the private comparison that decide between narrow and wide limits."""
 _NEAR_EXACT = 0.01
 """Without evidence the limits are wide if the fit leaves less than this share of the variance."""
-_LEAST_WEIGHT = 0.01
-"""A mean weight is at least so many times its usual size."""
 _SINGLE = 0.1
 """Wide limits lie where one row has this share of the sum of squares, by a standardised coefficient of 1."""
 
@@ -92,10 +90,11 @@ def ols(
     %(cov_type, select, bounds, levels, by, unit of sums)s
     weights : str
         The name of a column of weights, or an expression, as those of a survey: the fit is weighted least
-        squares with robust standard errors. Weights are as private as the rest of a row, may be of any size,
-        and need no bound; rows with a negative or missing one are not used. By default, ``"row"``, all rows
-        count the same. With `unit` also ``"unit"``: the rows of a unit share the weight of one. Where noise
-        asks for it, rows of units of very many rows count less; the table says from what number on.
+        squares with robust standard errors. Weights are as private as the rest of a row, may be of any
+        size from 2**-200 to 2**200, and need no bound; rows with a negative or missing one are not used.
+        By default, ``"row"``, all rows count the same; a column of that name is ``Q("row")``. With `unit`
+        also ``"unit"``: the rows of a unit share the weight of one. Where noise asks for it, rows of units of
+        very many rows count less; the table says from what number on.
     effects : {"unit"}, optional
         With `unit`: fixed effects, the within estimator. Columns and response are taken about their means in
         the unit; there is no constant, and units of one row do not count.
@@ -360,7 +359,7 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         if inference is not None and budget.public.intercept:
             # the mean weight, in units of what rows were multiplied by
             first = np.linalg.inv(prepared.whitening.W)[:, 0]
-            size = max(float(first @ inference.gram @ first), _LEAST_WEIGHT)
+            size = max(float(first @ inference.gram @ first), LEAST_WEIGHT)
     results = regression_results(
         method,
         described,

@@ -176,7 +176,7 @@ class GroupedResults(Tabled, Registered, Many):
         frame = pd.DataFrame(np.array(tables).reshape(-1, len(TIDY)), columns=list(TIDY))
         frame.insert(0, "term", list(self.names) * len(self.levels))
         limited = [getattr(self.results.get(level), "limited", ()) for level in self.levels]
-        always = getattr(next(iter(self.results.values()), None), "side_by_side", False)
+        always = self._beside
         frame = with_limits(frame, [self.names] * len(self.levels), limited, always)
         groups = np.repeat(np.array(self.levels, dtype=object), d)
         frame.insert(0, self._column(frame.columns), groups)
@@ -236,7 +236,7 @@ class GroupedResults(Tabled, Registered, Many):
         Fair: carat                                    5972      531     4931     7014
         """
         frame = self.tidy(alpha, exponentiate)
-        beside = getattr(next(iter(self.results.values()), None), "side_by_side", False)
+        beside = self._beside
         shown = frame.head(0 if beside else _SHOWN).drop(
             columns=["statistic", "p.value", *frame.columns[2 + len(TIDY) :]]
         )

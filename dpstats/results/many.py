@@ -46,6 +46,11 @@ class Many(Saved):
                 raise not_released(name)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    @property
+    def _beside(self) -> bool:
+        """Whether groups are columns of one table, as descriptions are."""
+        return any(getattr(result, "side_by_side", False) for result in self.results.values())
+
     def __len__(self) -> int:
         return len(self.results)
 
@@ -382,7 +387,7 @@ class Many(Saved):
         """
         from dpstats.results.plots import groups
 
-        if any(getattr(result, "side_by_side", False) for result in self.results.values()):
+        if self._beside:
             raise NotReleased("A plot of descriptions is of one group: found[group].plot().")
         self._with("conf_int")
         return groups(self, term, ax, alpha=alpha)

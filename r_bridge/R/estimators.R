@@ -36,7 +36,7 @@ need <- function(value, name, also = character()) {
 #'   `dp_poisson()` and `dp_tukey_em()` use all rows of a unit, and standard errors are cluster-robust; the others use one
 #'   row of each, drawn at random.
 #' @param weights Weights of rows, as of a survey: a column, as in [lm()], or its name, or an expression, in quotes for a file. The fit
-#'   is weighted least squares with robust standard errors. Weights are as private as the rest of a row, and may be of any size; a row
+#'   is weighted least squares with robust standard errors. Weights are as private as the rest of a row, and need no bound; a row
 #'   with a negative or missing one is not used. By default every `"row"` counts the same; with `unit` also `"unit"`: the rows of a
 #'   unit share the weight of one.
 #' @param effects `"unit"`: fixed effects of the units, the within estimator. There is no constant then.

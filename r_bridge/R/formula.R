@@ -284,6 +284,7 @@ intervals <- function(expr, state) {
   if (length(breaks) < 3 || anyDuplicated(breaks)) refuse(expr, "the breaks must be three distinct numbers or more; Inf is one")
   flag <- function(name, default) {
     value <- if (is.null(args[[name]])) default else args[[name]]
+    if (is.name(value)) value <- c(T = TRUE, F = FALSE)[as.character(value)][[1]]
     if (!isTRUE(value) && !isFALSE(value)) refuse(expr, paste(name, "must be TRUE or FALSE"))
     value
   }

@@ -106,7 +106,7 @@ test_that("numbers are cut at breaks that are written out, as by R", {
     "y ~ cut(np.log(x), [-np.inf, 2, np.inf], right=False, labels=[\"[-Inf,2)\", \"[2, Inf)\"])"
   )
   expect_equal(
-    python(y ~ cut(x, seq(0, 2, by = 1), include.lowest = TRUE)),
+    python(y ~ cut(x, seq(0, 2, by = 1), include.lowest = T)),
     "y ~ cut(x, [0, 1, 2], labels=[\"[0,1]\", \"(1,2]\"], include_lowest=True)"
   )
   expect_equal(
