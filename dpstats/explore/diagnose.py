@@ -92,7 +92,8 @@ def diagnose(
     the means that the limits leave are known from Poisson's law, and taken off.
 
     Bounds and levels are those of the fit, but for columns that its offset alone reads. Limits that
-    ``winsorize`` found are not applied: residuals are those of the rows as they are.
+    ``winsorize`` found are not applied: residuals are those of the rows as they are. All count
+    alike, also of a fit with weights, about whose line their mean need not be 0.
 
     %(gaussian steps)s
     Proof: ``docs/privacy/diagnose.md``.

@@ -6,7 +6,8 @@
 #' test of constant error variance, one of normal errors, residuals by tenths of the prediction and by fifths of the columns, a
 #' normal Q-Q plot, and shares of rows of high leverage (residuals in lumps, as of whole numbers, are rejected as normal errors
 #' where rows are many); of [dp_logit()] the ROC curve, its area, and calibration by tenths; of
-#' [dp_poisson()] a rootogram and a test of the dispersion.
+#' [dp_poisson()] a rootogram and a test of the dispersion. All residuals count alike, also of a fit with `weights`, about whose line
+#' their mean need not be 0.
 #'
 #' @param fit A fit of a regression with a constant. It may come from [readRDS()].
 #' @param data The rows of the fit, or others with the same columns: a data frame (or list of columns), or the path of a file.
